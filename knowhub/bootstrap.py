@@ -23,12 +23,12 @@ from knowhub.core.store_results import CompactionResult
 from knowhub.identity.key_table import KeyTable
 from knowhub.identity.model import API_KEYS, KEY_USES
 from knowhub.identity.service import IdentityService
-from knowhub.keywords.cache import DecisionCache, RecentMatchesByReader, TreeFollower
+from knowhub.keywords.cache import Invalidation, RecentMatchesByReader, ResultCache
 from knowhub.keywords.curate.curator import Curator
 from knowhub.keywords.exchange import KeywordExchange
 from knowhub.keywords.info_service import InfoService
 from knowhub.keywords.missed import MissedQueries
-from knowhub.keywords.model import INFOS, KEYWORDS, TreeOptions
+from knowhub.keywords.model import INFOS, KEYWORDS, LINKS, TreeOptions
 from knowhub.keywords.search.agent import KeywordAgent
 from knowhub.keywords.search.lookup import KeywordSearch
 from knowhub.keywords.search.text_search import NearKeywords, TreeTextSearch
@@ -132,14 +132,14 @@ class Keywords:
             auto_link_creates=settings.auto_link_creates,
         )
         capacity = settings.result_cache_entries if settings.result_cache else 0
-        cache = DecisionCache(adapters.clock, capacity)
+        cache = ResultCache(adapters.clock, capacity, settings.result_cache_bytes)
         recent_matches = RecentMatchesByReader(settings.recent_keywords)
-        store.subscribe(TreeFollower(cache, recent_matches), [KEYWORDS, INFOS])
+        store.subscribe(Invalidation(cache, recent_matches), [KEYWORDS, INFOS, LINKS])
         self.agent = KeywordAgent(adapters.chat, recent_matches, options, decisions.note, cache)
         near = NearKeywords(text, TreeTextSearch(indexes.tree.index, settings.relevance_floor))
         self.tree = KeywordService(store, near, ids, self.agent, options)
-        self.infos = InfoService(store, text, ids, self.agent, options)
-        self.search = KeywordSearch(store, near, self.agent, options, decisions)
+        self.infos = InfoService(store, text, ids, self.agent, options, cache)
+        self.search = KeywordSearch(store, near, self.agent, options, cache, decisions)
         self.missed = MissedQueries(store, text)
         self.exchange = KeywordExchange(store, ids, self.tree, self.infos)
         self.curator = Curator(store, text, ids, self.agent, options)

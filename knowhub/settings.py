@@ -170,6 +170,7 @@ class Settings(BaseSettings):
     log_agent_decisions: bool = True
     result_cache: bool = True
     result_cache_entries: int = Field(default=20_000, ge=1)
+    result_cache_bytes: int = Field(default=64 * 1024 * 1024, ge=1024)
 
     @field_validator("*", mode="before")
     @classmethod

@@ -1,54 +1,146 @@
-"""The cached decisions of a model, the recent matches of each reader, and what an operation changes of them."""
+"""Cached search results and recent matches, and what an operation invalidates of them."""
 
 from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from knowhub.core.clock import Clock, SystemClock
 from knowhub.core.erasing import is_erased
-from knowhub.core.operation import Change, Row
+from knowhub.core.operation import Change, Row, is_live
 from knowhub.core.request_context import RequestContext
-from knowhub.keywords.model import KEYWORDS
+from knowhub.keywords.model import INFOS, KEYWORDS, LINKS
 
 TTL_S: Final = 3_600.0
 CAPACITY: Final = 20_000
+CAPACITY_BYTES: Final = 64 * 1024 * 1024
+
+_USES_PER_ENTRY: Final = 32
+# A single value may use at most a sixteenth of the bytes.
+_SHARE: Final = 16
+
+Use: TypeAlias = tuple[str, str]
+"""An account, and in it the id of a keyword or an info, or `token:<normal form>`."""
 
 
-class DecisionCache:
-    """An LRU cache of a model's decisions, each for an hour.
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    value: Any
+    put_at: float
+    uses: Sequence[Use]
+    size: int
 
-    A key names the account, the question, and all that the decision depends on: nothing needs to be invalidated.
+
+class ResultCache:
+    """An LRU cache. A value is kept for an hour, or until one of the ids that it depends on (`uses`) is invalidated.
+
+    A key names the account and the reader. Entries, bytes and dependencies are bounded: at most 32 dependencies per
+    entry on average.
     """
 
-    def __init__(self, clock: Clock, capacity: int = CAPACITY) -> None:
+    def __init__(self, clock: Clock, capacity: int = CAPACITY, capacity_bytes: int = CAPACITY_BYTES) -> None:
         self._clock = clock
         self._capacity = capacity
-        self._entries: OrderedDict[str, tuple[Any, float]] = OrderedDict()
+        self._capacity_bytes = capacity_bytes
+        self._entries: OrderedDict[str, _Entry] = OrderedDict()
+        self._keys_by_use: dict[Use, set[str]] = {}
+        self._bytes = 0
+        self._uses = 0
+
+    def __len__(self) -> int:
+        return len(self._entries)
 
     def get(self, key: str) -> Any | None:  # noqa: ANN401 -- each kind of key has its own kind of value
-        """Return the decision; None if there is none, or it has expired."""
-        value, put_at = self._entries.pop(key, (None, 0.0))
-        # Also expired if the clock was set back to before the put.
-        if value is None or not put_at <= self._clock.now() < put_at + TTL_S:
+        """Return the value; None if there is none, or it has expired."""
+        entry = self._entries.get(key)
+        if entry is None:
             return None
-        self._entries[key] = value, put_at
-        return value
-
-    def put(self, key: str, value: Any) -> None:  # noqa: ANN401 -- as `get`
-        """Cache a decision."""
-        self._entries[key] = value, self._clock.now()
+        # Also expired if the clock was set back to before the put.
+        if not entry.put_at <= self._clock.now() < entry.put_at + TTL_S:
+            self._drop(key)
+            return None
         self._entries.move_to_end(key)
-        while len(self._entries) > self._capacity:
-            self._entries.popitem(last=False)
+        return entry.value
+
+    def put(self, key: str, value: Any, uses: Sequence[Use] = (), rows: Iterable[bytes] = ()) -> None:  # noqa: ANN401 -- as `get`
+        """Cache a value until one of `uses` is invalidated; `rows` are its texts, whose bytes are counted."""
+        size = sum(map(len, rows))
+        self._drop(key)
+        if not self._capacity or len(uses) > self._capacity * _USES_PER_ENTRY or size > self._capacity_bytes // _SHARE:
+            return
+        self._entries[key] = _Entry(value, self._clock.now(), uses, size)
+        for use in uses:
+            self._keys_by_use.setdefault(use, set()).add(key)
+        self._uses += len(uses)
+        self._bytes += size
+        while self._is_full():
+            self._drop(next(iter(self._entries)))
+
+    def invalidate(self, account: str, used: Iterable[str]) -> None:
+        """Drop the entries that depend on one of `used`."""
+        for item in used if self._entries else ():
+            for key in list(self._keys_by_use.get((account, item), ())):
+                self._drop(key)
 
     def clear(self) -> None:
-        """Drop every decision."""
-        self._entries.clear()
+        """Drop every entry."""
+        for key in list(self._entries):
+            self._drop(key)
+
+    def _is_full(self) -> bool:
+        return (
+            len(self._entries) > self._capacity
+            or self._uses > self._capacity * _USES_PER_ENTRY
+            or self._bytes > self._capacity_bytes
+        )
+
+    def _drop(self, key: str) -> None:
+        entry = self._entries.pop(key, None)
+        if entry is None:
+            return
+        self._uses -= len(entry.uses)
+        self._bytes -= entry.size
+        for use in set(entry.uses):
+            self._keys_by_use[use].discard(key)
+            if not self._keys_by_use[use]:
+                del self._keys_by_use[use]
 
 
-NO_CACHE: Final = DecisionCache(SystemClock(), capacity=0)
+NO_CACHE: Final = ResultCache(SystemClock(), capacity=0)
 """Keeps nothing."""
+
+
+def list_changed_keys(collection: str, before: Row | None, after: Row) -> set[str]:
+    """List the keys that one change of a row invalidates.
+
+    | change of | keys |
+    |---|---|
+    | a keyword | its id; its tokens before and after |
+    | … that is created, deleted, moved or has other readers | also its parent before and after |
+    | an info | its id |
+    | a link | the ids of both ends |
+
+    An answer with a path depends on every keyword of the path, so descendants need no keys.
+    """
+    if collection == KEYWORDS:
+        return _list_keys_of_keyword(before, after)
+    if collection == LINKS:
+        return {str(after["info_id"]), str(after["keyword_id"])}
+    return {str(after["id"])} if collection == INFOS else set()
+
+
+def _list_keys_of_keyword(before: Row | None, after: Row) -> set[str]:
+    rows = [row for row in (before, after) if row is not None]
+    used = {str(after["id"])}
+    used.update(f"token:{token}" for row in rows for name in ("normalized", "pinyin") for token in row[name])
+    if before is None or _get_position(before) != _get_position(after):
+        used.update(str(row["parent_id"]) for row in rows if row["parent_id"] is not None)
+    return used
+
+
+def _get_position(row: Row) -> tuple[Any, ...]:
+    """Return what decides whose child a keyword is, and for which readers."""
+    return is_live(row), row["parent_id"], sorted(map(str, row["scopes"])), row["owner"]
 
 
 RECENT_CAPACITY: Final = 128
@@ -96,10 +188,10 @@ class RecentMatchesByReader:
 
 
 @dataclass(frozen=True, slots=True)
-class TreeFollower:
-    """Follows the log: removes deleted keywords from the recent matches, and clears the decisions after an erase."""
+class Invalidation:
+    """Follows the log: invalidates cached answers, and removes deleted keywords from the recent matches."""
 
-    cache: DecisionCache
+    cache: ResultCache
     recents: RecentMatchesByReader
 
     def follow(self, account: str, _seq: int, changes: Sequence[Change]) -> None:
@@ -107,8 +199,11 @@ class TreeFollower:
         for change in changes:
             if change.collection == KEYWORDS and _is_removed(change.before, change.after):
                 self.recents.remove(account, change.id)
+        # The keys are computed as they are needed: an empty cache needs none of them.
+        keys = (key for change in changes for key in list_changed_keys(change.collection, change.before, change.after))
+        self.cache.invalidate(account, keys)
         if any(is_erased(change.after) for change in changes):
-            # The reason of a decision may contain the text of a row.
+            # A cached answer of a model may contain the text of a row without its id.
             self.cache.clear()
 
 

@@ -30,6 +30,7 @@ from knowhub.core.owned_rows import OwnedRows, RowText, RowTextPage, SavedBatch,
 from knowhub.core.request_context import RequestContext
 from knowhub.keywords import fields, info_rules, rendering
 from knowhub.keywords.auto_link import AutoLinks, KeywordMatcher, NewInfoRow, check_links
+from knowhub.keywords.cache import NO_CACHE, ResultCache
 from knowhub.keywords.collections import INFO
 from knowhub.keywords.creation import commit_with_root
 from knowhub.keywords.edits import PendingRows
@@ -78,11 +79,13 @@ class InfoService(OwnedRows):
         ids: Ids,
         agent: KeywordAgent,
         options: TreeOptions,
+        cache: ResultCache = NO_CACHE,
     ) -> None:
         super().__init__(store, INFO)
         self._ids = ids
         self._agent = agent
         self._linker = KeywordMatcher(store, text, ids, agent, options)
+        self._cache = cache
 
     def find(self, view: View, ctx: RequestContext, row_id: str) -> Row:
         """Return an info that the caller sees. Raises NotFound."""
@@ -245,8 +248,18 @@ class InfoService(OwnedRows):
         await self._store.refresh(ctx.account)
         view = self._store.view(ctx.account)
         rendering.require_node(view, ctx, keyword_id)
+        # With descendants it would depend on too many rows to be cached.
+        cache = NO_CACHE if query.descendants else self._cache
+        key = rendering.make_page_key(ctx, keyword_id, query)
+        kept: Sequence[bytes] | None = cache.get(key)
+        if kept is not None:
+            return kept
         page = rendering.get_info_page(view, ctx, keyword_id, query)
-        return rendering.render_linked_infos(view, ctx, keyword_id, query, page)
+        rows = rendering.render_linked_infos(view, ctx, keyword_id, query, page.shown)
+        if len(page.examined) <= rendering.MAX_USES:
+            uses = [(ctx.account, used) for used in (keyword_id, *page.examined)]
+            cache.put(key, rows, uses, rows)
+        return rows
 
     async def list_keywords(self, ctx: RequestContext, info_id: str) -> list[tuple[bytes, RelationType, str]]:
         """Return the visible keywords of an info with relation and creator, PRIMARY first. Raises NotFound."""

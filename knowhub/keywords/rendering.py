@@ -3,7 +3,7 @@
 import heapq
 import json
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from hashlib import blake2b
 from itertools import islice
@@ -205,14 +205,39 @@ MAX_SIZE = 1_000
 MAX_NODES = 10_000
 MAX_SHOWN_BYTES = 1024 * 1024
 MAX_PAGE_BYTES = 64 * 1024 * 1024
+MAX_USES = 5_000
+"""A page that examined more infos is not cached: it would have too many dependencies."""
 
 
-def get_info_page(view: View, ctx: RequestContext, keyword_id: str, query: InfoQuery) -> list[Info]:
+@dataclass(frozen=True, slots=True)
+class LinkedInfoPage:
+    """A page of a keyword's infos, and the ids of all infos that were examined for it.
+
+    The page depends on the keyword, its links and all examined infos: a hidden info may become visible, and the infos
+    before the page decide where it begins.
+    """
+
+    shown: Sequence[Info]
+    examined: Sequence[str]
+
+
+def get_info_page(view: View, ctx: RequestContext, keyword_id: str, query: InfoQuery) -> LinkedInfoPage:
     """Return a page of a keyword's infos; past the end it is empty. Raises InvalidInput for a wrong page or size."""
     check_query(query)
     first, end = query.page * query.size, (query.page + 1) * query.size
-    seen = (summary for summary in _list_infos(view, ctx, keyword_id, query) if _is_visible(ctx, summary))
-    return list(islice(seen, first, end))
+    shown: list[Info] = []
+    examined: list[str] = []
+    visible = 0
+    for summary in _list_infos(view, ctx, keyword_id, query):
+        examined.append(summary.id)
+        if not _is_visible(ctx, summary):
+            continue
+        visible += 1
+        if visible > first:
+            shown.append(summary)
+        if visible == end:
+            break
+    return LinkedInfoPage(shown, examined)
 
 
 def list_visible_subtree(view: View, ctx: RequestContext, keyword_id: str) -> list[str]:
@@ -308,6 +333,13 @@ def check_size(field: str, size: int) -> None:
     """Raise InvalidInput for a size outside 1 to 1,000."""
     if not 1 <= fields.parse_integer(field, size) <= MAX_SIZE:
         raise InvalidInput.of(field, f"must be between 1 and {MAX_SIZE}")
+
+
+def make_page_key(ctx: RequestContext, keyword_id: str, query: InfoQuery) -> str:
+    """Return the cache key of a page of a keyword's infos."""
+    relation = query.relation.value if query.relation else "*"
+    page = f"{relation}:{query.sort.value}:{query.size}:p{query.page}"
+    return f"kw:{ctx.account}:{keyword_id}:infos:{page}:{make_reader_key(ctx)}"
 
 
 def make_reader_key(ctx: RequestContext) -> str:

@@ -69,7 +69,7 @@ class KeywordMethods:
 
         `llm_client` is any object with `Chat(messages, json_schema)`. Without one, a StubLLMClient answers that every
         keyword is missing. `normalize` replaces the rules for names. `options` are settings of the server by their
-        names in lower case. Cached and recorded decisions are off unless `result_cache=True` and
+        names in lower case. Cached results and recorded decisions are off unless `result_cache=True` and
         `log_agent_decisions=True`. `enable_result_cache` and `include_description` are other names of two settings.
         `llm_disambiguate` and `llm_dedup_check` are the defaults of `search` and `create_keyword`. Raises TypeError
         for any other option.

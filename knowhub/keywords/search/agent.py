@@ -12,7 +12,7 @@ from knowhub.core.language_models import ChatFailed, ChatModel, ChatRequest
 from knowhub.core.model_calls import ModelConversation, NumberedChoices, list_pointers, short_text
 from knowhub.core.operation import View
 from knowhub.core.request_context import RequestContext
-from knowhub.keywords.cache import NO_CACHE, DecisionCache, RecentMatchesByReader
+from knowhub.keywords.cache import NO_CACHE, RecentMatchesByReader, ResultCache
 from knowhub.keywords.model import ROOT_ID, NewKeyword, Node, RelationType, TreeOptions
 from knowhub.keywords.search import prompts
 from knowhub.keywords.search.candidates import VisibleTree
@@ -79,7 +79,7 @@ class KeywordAgent:
         recents: RecentMatchesByReader,
         options: TreeOptions,
         note: NoteCalls = discard_calls,
-        cache: DecisionCache = NO_CACHE,
+        cache: ResultCache = NO_CACHE,
     ) -> None:
         self._chat = chat
         self._recents = recents

@@ -10,7 +10,7 @@ from knowhub.core.model_calls import ModelConversation, NumberedChoices
 from knowhub.core.operation import View
 from knowhub.core.request_context import RequestContext
 from knowhub.keywords import rendering, tree
-from knowhub.keywords.cache import NO_CACHE, DecisionCache, RecentMatchesByReader
+from knowhub.keywords.cache import NO_CACHE, RecentMatchesByReader, ResultCache
 from knowhub.keywords.model import ROOT_ID, Node, TreeOptions
 from knowhub.keywords.search import prompts
 from knowhub.keywords.search.candidates import MORE_CHARS, MORE_NAMES, TreePage, VisibleTree
@@ -101,7 +101,7 @@ class Descent:
         asking: ModelConversation,
         recents: RecentMatchesByReader,
         options: TreeOptions,
-        cache: DecisionCache = NO_CACHE,
+        cache: ResultCache = NO_CACHE,
     ) -> None:
         self._ctx = ctx
         self._asking = asking

@@ -2,11 +2,13 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 
 from knowhub.core.background_writes import DecisionLog
 from knowhub.core.operation import Store, View
 from knowhub.core.request_context import RequestContext
-from knowhub.keywords import rendering
+from knowhub.keywords import rendering, tree
+from knowhub.keywords.cache import NO_CACHE, ResultCache
 from knowhub.keywords.missed import MissedQuery, make_note
 from knowhub.keywords.model import (
     INFOS,
@@ -21,7 +23,7 @@ from knowhub.keywords.model import (
 from knowhub.keywords.search.agent import KeywordAgent
 from knowhub.keywords.search.prompts import Goal
 from knowhub.keywords.search.text_search import Nearest, NearKeywords
-from knowhub.keywords.tree import Info, find_by_pinyin, find_by_token
+from knowhub.keywords.tree import Info, find_by_pinyin, find_by_token, list_links_of_keyword
 
 EMPTY_QUERY = "empty_query"
 EXACT = "exact"
@@ -40,7 +42,8 @@ DEGRADED = ("llm",)
 class KeywordSearch:
     """Search over the keywords that the caller sees; hidden keywords count as missing.
 
-    Without `log` no missed query is noted.
+    Without `log` no missed query is noted. A cached answer always equals a fresh one: `Invalidation` must receive
+    every operation.
     """
 
     def __init__(
@@ -49,6 +52,7 @@ class KeywordSearch:
         near: NearKeywords,
         agent: KeywordAgent,
         options: TreeOptions,
+        cache: ResultCache = NO_CACHE,
         log: DecisionLog | None = None,
     ) -> None:
         self._store = store
@@ -56,6 +60,7 @@ class KeywordSearch:
         self._text = near.rules
         self._agent = agent
         self._options = options
+        self._cache = cache
         self._log = log
 
     async def search(
@@ -103,13 +108,16 @@ class KeywordSearch:
         if not request.tokens:
             return KeywordSearchResult(SearchStatus.NOT_FOUND, reason=EMPTY_QUERY)
         chooses = disambiguate and self._agent.available
+        cached: KeywordSearchResult | None = self._cache.get(request.cache_key)
+        if cached is not None and not (chooses and cached.status is SearchStatus.AMBIGUOUS):
+            return cached
         view = self._store.view(ctx.account)
         hits = _join_nodes(find_by_token(view, token) for token in request.tokens)
         seen = [node for node in hits if ctx.sees(node.audience)]
         if len(seen) > 1 and chooses:
             return await self._disambiguate(request, seen)
         if seen:
-            return self._make_answer(view, ctx, seen, EXACT)
+            return self._match_names(view, request, seen, EXACT)
         found = self._find_otherwise(view, request)
         if found is None and expand and self._agent.available:
             found = await self._descend(request)
@@ -120,19 +128,30 @@ class KeywordSearch:
         ctx, query = request.ctx, request.query
         named = rendering.get_visible_node(view, ctx, query.strip())
         if named is not None:
-            return self._render_match(view, ctx, named, BY_ID)
+            return self._render_match(view, ctx, named, BY_ID)[0]
         seen = rendering.find_by_path(view, ctx, self._text, query) if rendering.SEPARATOR in query else []
         if seen:
-            return self._make_answer(view, ctx, seen, BY_PATH)
+            return self._make_answer(view, ctx, seen, BY_PATH)[0]
         spelt = _join_nodes(find_by_pinyin(view, token) for token in request.tokens)
         seen = [node for node in spelt if ctx.sees(node.audience) and self._is_spelt_in_full(view, request, node)]
-        return self._make_answer(view, ctx, seen, PINYIN) if seen else None
+        return self._match_names(view, request, seen, PINYIN) if seen else None
 
     def _is_spelt_in_full(self, view: View, request: "_SearchRequest", node: Node) -> bool:
         # Many words share their initials, so initials give candidates, never a match.
         row = rendering.get_keyword_row(view, node.id)
         spellings = (spelt for name in (row["name"], *row["aliases"]) for spelt in self._text.spellings(name))
         return any(spelt in request.tokens for spelt in spellings)
+
+    def _match_names(
+        self, view: View, request: "_SearchRequest", nodes: Sequence[Node], reason: str
+    ) -> KeywordSearchResult:
+        found, uses = self._make_answer(view, request.ctx, nodes, reason)
+        # Any change of a keyword of this name invalidates the answer: a hidden keyword may become visible.
+        used = [*dict.fromkeys(uses), *(f"token:{token}" for token in request.tokens)]
+        if len(used) <= rendering.MAX_USES:
+            rows = (found.node or b"", *found.path, *found.infos, *found.candidates)
+            self._cache.put(request.cache_key, found, [(request.ctx.account, item) for item in used], rows)
+        return found
 
     async def _disambiguate(self, request: "_SearchRequest", nodes: Sequence[Node]) -> KeywordSearchResult:
         """Let the model choose among keywords of one name; if it does not, the answer is ambiguous."""
@@ -144,10 +163,10 @@ class KeywordSearch:
         left = _list_visible_nodes(view, ctx, _ids(nodes))
         node = next((item for item in left if item.id == chosen.node_id), None)
         if node is not None:
-            return self._render_match(view, ctx, node, DISAMBIGUATED)
+            return self._render_match(view, ctx, node, DISAMBIGUATED)[0]
         if not left:
             return await self._make_not_found(request, GONE)
-        found = self._make_answer(view, ctx, left, EXACT)
+        found, _ = self._make_answer(view, ctx, left, EXACT)
         if found.status is SearchStatus.MATCHED:
             return found
         if chosen.failure is not None:
@@ -177,36 +196,45 @@ class KeywordSearch:
             return replace(found, suggested_parent_id=parent_id, suggested_name=name, degraded=degraded)
         nodes = _list_visible_nodes(view, ctx, descended.candidates)
         if nodes:
-            return self._make_ambiguous(view, ctx, nodes, descended.reason)
+            return self._make_ambiguous(view, ctx, nodes, descended.reason)[0]
         node = rendering.get_visible_node(view, ctx, descended.node_id) if descended.node_id is not None else None
         if node is None:
             # The chosen keyword was deleted or hidden while the model was asked.
             return self._render_near(view, ctx, near, GONE)
-        return self._render_match(view, ctx, node, descended.reason)
+        return self._render_match(view, ctx, node, descended.reason)[0]
 
-    def _make_answer(self, view: View, ctx: RequestContext, nodes: Sequence[Node], reason: str) -> KeywordSearchResult:
+    def _make_answer(
+        self, view: View, ctx: RequestContext, nodes: Sequence[Node], reason: str
+    ) -> tuple[KeywordSearchResult, list[str]]:
         if len(nodes) == 1:
             return self._render_match(view, ctx, nodes[0], reason)
         return self._make_ambiguous(view, ctx, nodes, reason)
 
     def _make_ambiguous(
         self, view: View, ctx: RequestContext, nodes: Sequence[Node], reason: str
-    ) -> KeywordSearchResult:
+    ) -> tuple[KeywordSearchResult, list[str]]:
         # At most as many as a model would be shown.
         shown = nodes[: self._options.max_candidates]
-        return KeywordSearchResult(
+        found = KeywordSearchResult(
             SearchStatus.AMBIGUOUS,
             candidates=_render_nodes(view, ctx, shown),
             candidate_ids=_ids(shown),
             reason=reason,
         )
+        uses = [above.id for node in shown for above in tree.get_path(view, node.id)]
+        if not ctx.sees_everything:
+            # A hidden info may become visible, and count.
+            links = (islice(list_links_of_keyword(view, node.id), rendering.MAX_SIZE) for node in shown)
+            uses += [link.info_id for of_node in links for link in of_node]
+        return found, uses
 
     def _add_infos(self, ctx: RequestContext, found: KeywordSearchResult) -> KeywordSearchResult:
         view = self._store.view(ctx.account)
         query = InfoQuery(size=_EXPANDED_INFOS)
         rows = []
         for node in _list_visible_nodes(view, ctx, found.candidate_ids):
-            infos = rendering.render_first_infos(view, rendering.get_info_page(view, ctx, node.id, query))
+            page = rendering.get_info_page(view, ctx, node.id, query)
+            infos = rendering.render_first_infos(view, page.shown)
             rows.append(rendering.render_candidate(view, ctx, node, infos))
         return replace(found, candidates=rows)
 
@@ -225,17 +253,20 @@ class KeywordSearch:
             degraded=near.degraded,
         )
 
-    def _render_match(self, view: View, ctx: RequestContext, node: Node, reason: str) -> KeywordSearchResult:
-        """Return a match with its path and first infos."""
+    def _render_match(
+        self, view: View, ctx: RequestContext, node: Node, reason: str
+    ) -> tuple[KeywordSearchResult, list[str]]:
+        """Return a match with its path and first infos, and the ids that the answer depends on."""
         path = rendering.render_path(view, ctx, node)
-        infos = rendering.get_info_page(view, ctx, node.id, InfoQuery())
-        return KeywordSearchResult(
+        page = rendering.get_info_page(view, ctx, node.id, InfoQuery())
+        found = KeywordSearchResult(
             SearchStatus.MATCHED,
             node=rendering.render_keyword(view, ctx, node, with_children=True, level=len(path) - 1),
             path=tuple(path),
-            infos=tuple(rendering.render_first_infos(view, infos)),
+            infos=tuple(rendering.render_first_infos(view, page.shown)),
             reason=reason,
         )
+        return found, [*_ids(tree.get_path(view, node.id)), *page.examined]
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,6 +276,11 @@ class _SearchRequest:
     ctx: RequestContext
     query: str
     tokens: tuple[str, ...]
+
+    @property
+    def cache_key(self) -> str:
+        """The key of the answer by name."""
+        return f"exact:{self.ctx.account}:{rendering.make_reader_key(self.ctx)}:{' '.join(self.tokens)}"
 
 
 def _render_nodes(view: View, ctx: RequestContext, nodes: Iterable[Node]) -> tuple[bytes, ...]:

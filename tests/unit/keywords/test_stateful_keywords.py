@@ -21,18 +21,23 @@ from knowhub.bootstrap import Hub
 from knowhub.core.clock import iso
 from knowhub.core.errors import Conflict, KnowHubError
 from knowhub.core.owned_rows import SavedRow
-from knowhub.keywords.model import KEYWORDS, ROOT_ID, InfoPolicy
+from knowhub.keywords.info_service import InfoService
+from knowhub.keywords.model import KEYWORDS, ROOT_ID, InfoPolicy, InfoQuery, InfoSort, TreeOptions
+from knowhub.keywords.search.lookup import KeywordSearch
+from knowhub.keywords.search.text_search import NearKeywords, TreeTextSearch
 from knowhub.operations.model import UndoResult
 from knowhub.wiring.adapters import Overrides
-from tests.builders import local, open_files
+from tests.builders import caller, local, open_files
 from tests.fakes.plain_text import PlainText
-from tests.keyword_deeds import DEEDS, GROWN, NAMES, PICK, TREE, TreeChanges, steps_of
+from tests.keyword_deeds import DEEDS, GROWN, NAMES, PICK, SPELLINGS, TREE, TreeChanges, steps_of
 from tests.keyword_model import ModelRefusal, TreeModel, refuse
 from tests.tree_answers import LogReader, Rows, check_view, expect_undo, strip_bookkeeping
 from tests.two_hubs import WHO, TwoHubs
 
 Row = dict[str, Any]
 Expect = Callable[[TreeModel, Any], None]
+READERS = (local(), caller(user_id="ann"))
+QUERIES = (*SPELLINGS, "zw", "suanfa", "没有")
 
 
 class KeywordMachine(TwoHubs):
@@ -43,6 +48,7 @@ class KeywordMachine(TwoHubs):
         self.model = TreeModel()
         self.log = LogReader(self.folder)
         self.plans: list[Row] = []
+        self.looked = 0
 
     @initialize(segment_bytes=st.sampled_from([4096, 64 * 1024 * 1024]), grown=GROWN)
     def open_both(self, segment_bytes: int, grown: list[tuple[Any, ...]]) -> None:
@@ -211,6 +217,7 @@ class KeywordMachine(TwoHubs):
             self.run(self.hub(who).store.refresh())
             check_view(self.hub(who).store.view("default"), self.log.rows)
             self.check_subtree(self.hub(who))
+            self.run(self.check_caches(self.hub(who)))
 
     def check_rows(self) -> None:
         self.log.read_on()
@@ -232,6 +239,25 @@ class KeywordMachine(TwoHubs):
             waiting += [(child, level + 1) for child in node["children_nodes"]]
             shown[node["id"]] = {name: node[name] for name in self.model.keywords[ROOT_ID]}
         assert shown == self.model.keywords
+
+    async def check_caches(self, hub: Hub) -> None:
+        self.looked += 1
+        options, text = TreeOptions(), PlainText()
+        # Without the cache of the hub, whose answers must be the same.
+        near = NearKeywords(text, TreeTextSearch(hub.indexes.tree.index, hub.settings.relevance_floor))
+        search = KeywordSearch(hub.store, near, hub.keywords.agent, options)
+        infos = InfoService(hub.store, text, self.ids, hub.keywords.agent, options)
+        linked = sorted({keyword_id for _, keyword_id in self.model.links})
+        for ctx in READERS:
+            for query in QUERIES:
+                assert await hub.keywords.search.search(ctx, query) == await search.search(ctx, query)
+            for keyword_id in linked[self.looked % 3 :: 3]:
+                if self.model.keywords[keyword_id]["scopes"] == ["user:li"] and ctx is not READERS[0]:
+                    continue
+                for page, sort in ((0, InfoSort.TIME), (1, InfoSort.TIME), (0, InfoSort.RELEVANCE)):
+                    query_ = InfoQuery(page=page, size=2, sort=sort)
+                    kept = await hub.keywords.infos.list_for_keyword(ctx, keyword_id, query_)
+                    assert list(kept) == list(await infos.list_for_keyword(ctx, keyword_id, query_))
 
 
 def refusal_of(expect: Expect, model: TreeModel, answer: object) -> type[KnowHubError] | None:

@@ -9,7 +9,7 @@ import orjson
 from knowhub.core.background_writes import DecisionLog
 from knowhub.core.operation import Operation
 from knowhub.core.request_context import RequestContext
-from knowhub.keywords.cache import NO_CACHE, DecisionCache, RecentMatchesByReader
+from knowhub.keywords.cache import NO_CACHE, Invalidation, RecentMatchesByReader, ResultCache
 from knowhub.keywords.info_service import InfoService
 from knowhub.keywords.model import ROOT_ID, InfoQuery, KeywordSearchResult, NewInfo, NewKeyword, TreeOptions
 from knowhub.keywords.search.agent import KeywordAgent
@@ -72,14 +72,15 @@ def hub_with(answers: Sequence[Answer] | None = None, *, cached: bool = False, *
     clock, ids, options = FakeClock(), CountedIds(), TreeOptions(**fields)
     store = MemoryStore(clock, CountedIds())
     chat = ScriptedChat(answers or [])
-    cache = DecisionCache(clock) if cached else NO_CACHE
+    cache = ResultCache(clock) if cached else NO_CACHE
+    store.subscribe(Invalidation(cache, RecentMatchesByReader()))
     log = DecisionLog(store)
     agent = KeywordAgent(None if answers is None else chat, RecentMatchesByReader(), options, log.note, cache)
     return TreeHub(
         store,
         KeywordService(store, NearKeywords(TEXT), ids, KeywordAgent(None, RecentMatchesByReader(), options), options),
-        InfoService(store, TEXT, ids, agent, options),
-        KeywordSearch(store, NearKeywords(TEXT), agent, options, log),
+        InfoService(store, TEXT, ids, agent, options, cache),
+        KeywordSearch(store, NearKeywords(TEXT), agent, options, cache, log),
         chat,
         clock,
         log,

@@ -6,7 +6,7 @@ import pytest
 
 from knowhub.core.language_models import ChatRequest, FailureReason
 from knowhub.core.operation import Row
-from knowhub.keywords.cache import DecisionCache
+from knowhub.keywords.cache import ResultCache
 from knowhub.keywords.model import ROOT_ID, TreeOptions
 from knowhub.keywords.search.agent import KeywordAgent
 from knowhub.keywords.search.prompts import Goal, Intent
@@ -53,7 +53,7 @@ async def test_asking_for_more_of_a_full_list_finds_nothing() -> None:
 
 async def test_the_same_question_about_the_same_keywords_is_asked_once() -> None:
     walk = Descent([point_to("Python"), point_to("Go"), point_to("TCP")])
-    agent = KeywordAgent(walk.chat, walk.recents, walk.options, cache=DecisionCache(FakeClock()))
+    agent = KeywordAgent(walk.chat, walk.recents, walk.options, cache=ResultCache(FakeClock()))
 
     async def ask(query: str) -> str | None:
         return (await agent.descend(local(), lambda: walk.view, Goal(query), BUDGET_S)).node_id

@@ -8,6 +8,7 @@ from knowhub.keywords import info_rules
 from knowhub.keywords.model import (
     KEYWORDS,
     ROOT_ID,
+    InfoQuery,
     NewInfo,
     RelationType,
 )
@@ -56,8 +57,8 @@ async def test_a_list_skips_any_number_of_hidden_infos(hub: TreeHub) -> None:
     assert first.next_position is not None
 
 
-async def test_a_page_is_fresh_after_every_change() -> None:
-    hub = hub_with()
+async def test_a_cached_page_is_fresh_after_every_change() -> None:
+    hub = hub_with(cached=True)
     keyword, other = await hub.keyword("k"), await hub.keyword("other")
     first, hidden = await hub.info("first", keyword), await hub.info("hidden", keyword, scopes=["user:owner"])
     assert await hub.contents_of(keyword, BOB) == ["first"]
@@ -78,12 +79,15 @@ async def test_a_page_is_fresh_after_every_change() -> None:
         await hub.contents_of(keyword, BOB)
 
 
-async def test_a_page_has_what_the_caller_sees() -> None:
-    hub = hub_with()
+async def test_a_page_is_cached_per_set_of_visible_rows() -> None:
+    hub = hub_with(cached=True)
     keyword = await hub.keyword("k")
     await hub.info("own", keyword, scopes=["user:owner"])
 
     assert await hub.contents_of(keyword, ANN) == ["own"]
     assert await hub.contents_of(keyword, BOB) == []
+    assert await hub.infos.list_for_keyword(ANN, keyword, InfoQuery()) is await hub.infos.list_for_keyword(
+        ANN, keyword, InfoQuery()
+    )
     assert await hub.contents_of(keyword, ANN, relation=RelationType.EXAMPLE) == []
     assert await hub.contents_of(keyword, ANN, page=1) == []
