@@ -16,7 +16,7 @@ import httpx
 import tantivy
 
 from benchmarks.servers import Server, bare, http, knowhub, requests, running
-from knowhub.search.analysis import weigh_query
+from knowhub.search.analysis import weight_terms
 
 RECORDS = 100_000
 ROUNDS = 5
@@ -119,7 +119,7 @@ class _OwnTime:
                 tantivy.Occur.Should,
                 tantivy.Query.boost_query(tantivy.Query.term_query(schema, "terms", term, index_option="freq"), weight),
             )
-            for term, weight in weigh_query(question)
+            for term, weight in weight_terms(question)
         ]
         query = tantivy.Query.boolean_query(terms)
         times = []

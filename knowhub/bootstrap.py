@@ -254,7 +254,7 @@ async def open_hub(
             measuring = asyncio.create_task(hub.indexes.embedding.measure(), name="measuring the embedder")
             stack.callback(measuring.cancel)
             if hub.chat is not None:
-                evolving = asyncio.create_task(_use_kept_words(hub), name="using kept feedback")
+                evolving = asyncio.create_task(_apply_pending_feedback(hub), name="using kept feedback")
                 stack.callback(evolving.cancel)
         yield hub
 
@@ -278,10 +278,10 @@ def unpack_snapshot(archive: Path, settings: Settings) -> Manifest:
     return unpack_directory(FileSystem(), archive, settings.data_dir, settings.snapshot_max_bytes)
 
 
-async def _use_kept_words(hub: Hub) -> None:
+async def _apply_pending_feedback(hub: Hub) -> None:
     while True:
         if hub.maintenance.is_leader:
-            await hub.knowledge.evolution.use_kept_words(hub.store.accounts)
+            await hub.knowledge.evolution.apply_pending_feedback(hub.store.accounts)
         await asyncio.sleep(_USE_KEPT_EVERY_S if hub.maintenance.is_leader else _LEADER_POLL_S)
 
 

@@ -97,9 +97,9 @@ class KeywordMatcher:
         found: dict[str, Node] = {}
         is_english = not any(char > _LAST_LATIN and char.isalpha() for char in content[:_READ_CHARS])
         for mention, nodes in self._find_named(view, ctx, content):
-            exact = [node for node in nodes if mention.word and mention.word in self._list_spellings(view, node)]
+            exact = [node for node in nodes if mention.word and mention.word in self._list_names(view, node)]
             chosen = exact if len(exact) == 1 else nodes
-            if len(chosen) > 1 or _is_doubtful(mention, is_exact=bool(exact), is_english=is_english):
+            if len(chosen) > 1 or _needs_context(mention, is_exact=bool(exact), is_english=is_english):
                 words = self._read_words(content) if words is None else words
                 chosen = self._select_supported(view, ctx, chosen, words)
             found |= {node.id: node for node in chosen}
@@ -135,20 +135,20 @@ class KeywordMatcher:
         nodes = {node.id: node for _, found in self._find_named(view, ctx, content) for node in found}
         return list(nodes.values())[:MAX_MENTIONED]
 
-    def _list_spellings(self, view: View, node: Node) -> set[str]:
+    def _list_names(self, view: View, node: Node) -> set[str]:
         row = rendering.get_keyword_row(view, node.id)
         names = {row["name"], *row["aliases"]}
         return names | {f"{name}s" for name in names}
 
     def _select_supported(self, view: View, ctx: RequestContext, nodes: Sequence[Node], words: set[str]) -> list[Node]:
         """Return the one keyword whose neighbours share the most words with a text; none if no one does."""
-        scores = [(len(words & self._list_near_words(view, ctx, node)), node) for node in nodes]
+        scores = [(len(words & self._list_context_words(view, ctx, node)), node) for node in nodes]
         scores.sort(key=lambda scored: (-scored[0], scored[1].ordinal))
         best = scores[0]
         is_only = len(scores) == 1 or scores[1][0] < best[0]
         return [best[1]] if best[0] and is_only else []
 
-    def _list_near_words(self, view: View, ctx: RequestContext, node: Node) -> set[str]:
+    def _list_context_words(self, view: View, ctx: RequestContext, node: Node) -> set[str]:
         row = rendering.get_keyword_row(view, node.id)
         above = [item for item in rendering.list_visible_path(view, ctx, node.id)[:-1] if item.id != ROOT_ID]
         beside = rendering.list_visible_children(view, ctx, node.parent_id or ROOT_ID)[:_MAX_NEAR]
@@ -184,7 +184,7 @@ class KeywordMatcher:
         return str(row["id"])
 
 
-def _is_doubtful(mention: Mention, *, is_exact: bool, is_english: bool) -> bool:
+def _needs_context(mention: Mention, *, is_exact: bool, is_english: bool) -> bool:
     if len(mention.token) == 1 or mention.is_part:
         return True
     return is_english and mention.word.isascii() and mention.word.isalpha() and not is_exact

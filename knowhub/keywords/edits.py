@@ -254,8 +254,8 @@ class PendingRows:
 def _is_change(before: Row | None, after: Row) -> bool:
     if before is None or not (is_live(before) or is_live(after)):
         return is_live(after)
-    return _drop_bookkeeping(before) != _drop_bookkeeping(after)
+    return _strip_version(before) != _strip_version(after)
 
 
-def _drop_bookkeeping(row: Row) -> Mapping[str, Any]:
+def _strip_version(row: Row) -> Mapping[str, Any]:
     return {name: value for name, value in row.items() if name not in _BOOKKEEPING}

@@ -122,7 +122,7 @@ def find_by_path(view: View, ctx: RequestContext, text: KeywordText, path: str) 
     ends: dict[str, Node] = {}
     for tokens, above in _split_last(text, parts):
         for node in find_by_names(view, ctx, tokens):
-            is_top = _reach_top(view, ctx, text, node, above)
+            is_top = _match_path(view, ctx, text, node, above)
             if is_top is not None:
                 (whole if is_top else ends)[node.id] = node
     return sorted((whole or ends).values(), key=lambda node: node.ordinal)
@@ -136,7 +136,7 @@ def _split_last(text: KeywordText, parts: Sequence[str]) -> Iterator[tuple[list[
             yield tokens, parts[:-count]
 
 
-def _reach_top(view: View, ctx: RequestContext, text: KeywordText, node: Node, above: Sequence[str]) -> bool | None:
+def _match_path(view: View, ctx: RequestContext, text: KeywordText, node: Node, above: Sequence[str]) -> bool | None:
     """Return whether a path that leads to `node` begins at the top of the tree; None if it does not lead there."""
     parents = [item for item in list_visible_path(view, ctx, node.id)[:-1] if item.id != ROOT_ID]
     if not above:
@@ -146,7 +146,7 @@ def _reach_top(view: View, ctx: RequestContext, text: KeywordText, node: Node, a
     parent = parents[-1]
     for tokens, rest in _split_last(text, above):
         if not set(tokens).isdisjoint(parent.tokens):
-            is_top = _reach_top(view, ctx, text, parent, rest)
+            is_top = _match_path(view, ctx, text, parent, rest)
             if is_top is not None:
                 return is_top
     return None

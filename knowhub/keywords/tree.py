@@ -42,13 +42,13 @@ class Info(OwnedSummary):
         return make_facets(INFOS, self.audience)
 
 
-def get_searched_keyword(row: Row) -> int:
+def hash_keyword_text(row: Row) -> int:
     """Return a hash of everything that a search of keywords reads. It is valid within one process only."""
     names = row["name"], tuple(row["aliases"]), row["description"]
     return hash((names, row["owner"], tuple(row["scopes"]), is_live(row)))
 
 
-def get_searched_info(row: Row) -> int:
+def get_info_version(row: Row) -> int:
     """Return the version of a row: an info is indexed again whenever it is written."""
     return int(row["version"])
 
@@ -56,7 +56,7 @@ def get_searched_info(row: Row) -> int:
 def summarize_keyword(row: Row, ordinal: int, change: int, earlier: Node | None) -> Node:
     """Return the summary of a keyword. It keeps the number of its text while that is the same."""
     owner, own_scopes, audience = scopes.intern_access(row["owner"], tuple(row["scopes"]))
-    signature = get_searched_keyword(row)
+    signature = hash_keyword_text(row)
     return Node(
         id=row["id"],
         ordinal=ordinal,
@@ -116,7 +116,7 @@ KEYWORD_TABLE: Final = TableSchema(
     KEYWORDS,
     summarize_keyword,
     indexes=(BY_TOKEN, BY_PINYIN, BY_TERM, BY_PARENT, BY_CHANGE),
-    searched_value=get_searched_keyword,
+    searched_value=hash_keyword_text,
 )
 BY_TEXT: Final = Index[Info](INFOS, "by_text", keys=lambda info: (info.text_key,))
 INFO_TABLE: Final = TableSchema(
@@ -124,7 +124,7 @@ INFO_TABLE: Final = TableSchema(
     summarize_info,
     indexes=(BY_TEXT,),
     bodies=DiskBodies(Info, make_text_key, BY_TEXT),
-    searched_value=get_searched_info,
+    searched_value=get_info_version,
 )
 SEARCHED_TEXTS: Final = (BY_CHANGE, BY_TEXT)
 LINK_TABLE: Final = TableSchema(

@@ -22,7 +22,7 @@ KNOWLEDGE_COLLECTION: Final = Collection(
     append_only=frozenset(("eval", name) for name in _LISTS),
     computed=(
         Computed(frozenset({("eval", "confidence")}), evidence.rebuild_confidence),
-        Computed(frozenset({("eval", "kept_words")}), evidence.rebuild_kept_words),
+        Computed(frozenset({("eval", "kept_words")}), evidence.rebuild_pending_feedback),
     ),
     validate=record_rules.validate,
     erase=record_rules.ERASE_RULES,

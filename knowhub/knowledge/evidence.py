@@ -103,7 +103,7 @@ def is_sunk(score: int, found: Evidence) -> bool:
     return score + FRESH_HELPFUL + found.helpful - 2 * found.harmful < 0
 
 
-def weigh_votes(evaluation: Mapping[str, Any]) -> tuple[WeighedVote, ...]:
+def weight_votes(evaluation: Mapping[str, Any]) -> tuple[WeighedVote, ...]:
     """Return the votes that count, newest first, with their weight before age is considered."""
     if "votes" not in evaluation and evaluation["helpful"] <= FRESH_HELPFUL and not evaluation["harmful"]:
         return ()
@@ -143,7 +143,7 @@ def sum_votes(votes: Sequence[WeighedVote], now: float, half_life_days: float = 
 
 def confidence(evaluation: Mapping[str, Any], now: float) -> float:
     """Return how likely a record is right by its votes: 0.5 without votes. To be passed over says nothing."""
-    return sum_votes(weigh_votes(evaluation), now)._replace(passed_over=0.0).estimate(0.5)
+    return sum_votes(weight_votes(evaluation), now)._replace(passed_over=0.0).estimate(0.5)
 
 
 def list_votes(evaluation: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
@@ -185,18 +185,18 @@ def with_weak_evidence(row: Row, result: str, change: int, now: float) -> Row:
     return next_of({**row, "eval": {**row["eval"], "weak": weak}}, row, now)
 
 
-def list_kept_words(row: Row) -> list[str]:
+def list_pending_feedback(row: Row) -> list[str]:
     """Return the feedback in words that no model has used yet, oldest first."""
     return list(row["eval"].get("kept_words", ()))
 
 
-def with_kept_words(row: Row, words: Sequence[str], before: Row, now: float) -> Row:
+def with_pending_feedback(row: Row, words: Sequence[str], before: Row, now: float) -> Row:
     """Return `row` with these words kept for a model to come, the newest 20. `before` is the stored row."""
-    kept = replace_kept_words(row, words)
+    kept = replace_pending_feedback(row, words)
     return row if kept["eval"] == row["eval"] else next_of(kept, before, now)
 
 
-def replace_kept_words(row: Row, words: Sequence[str]) -> Row:
+def replace_pending_feedback(row: Row, words: Sequence[str]) -> Row:
     """Return `row` with these words kept, without a change of its version."""
     evaluation = {name: value for name, value in row["eval"].items() if name != "kept_words"}
     if words:
@@ -226,16 +226,16 @@ def rebuild_confidence(undone: UndoneRow) -> Row:
     return {**row, "eval": {**row["eval"], "confidence": update_confidence(before["eval"], row["eval"], now)}}
 
 
-def rebuild_kept_words(undone: UndoneRow) -> Row:
+def rebuild_pending_feedback(undone: UndoneRow) -> Row:
     """Return the undone record without the words that the operation brought.
 
     Words that it used do not come back: whoever undoes a rewrite does not want it again.
     """
     before, after = undone.change.before, undone.change.after
-    brought = set(list_kept_words(after)) - set(list_kept_words(before) if before else ())
+    brought = set(list_pending_feedback(after)) - set(list_pending_feedback(before) if before else ())
     current = undone.current(KNOWLEDGE, undone.row["id"])
-    kept = [words for words in (list_kept_words(current) if current else ()) if words not in brought]
-    return replace_kept_words(undone.row, kept)
+    kept = [words for words in (list_pending_feedback(current) if current else ()) if words not in brought]
+    return replace_pending_feedback(undone.row, kept)
 
 
 def _with_votes(row: Row, evaluation: dict[str, Any], kinds: Sequence[VoteKind], now: float, voter: Voter) -> Row:

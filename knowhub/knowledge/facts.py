@@ -56,7 +56,7 @@ _ENDINGS = ("ing", "ed", "es", "s")
 _LEAST_STEM = 4
 
 
-def state_the_same(item: str, other: str) -> bool:
+def have_same_words(item: str, other: str) -> bool:
     """Return whether two texts have the same words, but for fillers and the endings of words."""
     first, second = ({_strip_ending(word) for word in words(text) - _FILLERS} for text in (item, other))
     return first == second

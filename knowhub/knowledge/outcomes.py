@@ -81,7 +81,7 @@ class GoalOutcome:
     wrong: Sequence[str] | None = None
 
     @property
-    def says_nothing(self) -> bool:
+    def is_empty_report(self) -> bool:
         """Return whether the outcome names no record, and does not say that none helped."""
         return self.used is None and not self.not_helpful and not self.wrong
 
@@ -174,19 +174,19 @@ def judge(outcome: GoalOutcome, shown: Mapping[str, str]) -> dict[str, _Finding]
         )
     if outcome.kind is OutcomeKind.EXTERNAL:
         return dict.fromkeys(outcome.names or shown, _Finding(NOTHING))
-    if outcome.says_nothing:
+    if outcome.is_empty_report:
         return dict.fromkeys(shown, _Finding(WEAK))
     succeeded = outcome.kind is OutcomeKind.SUCCESS
     findings = {item: _Finding(VoteKind.HELPFUL) if succeeded else _Finding(WEAK, _USED_IN_FAILURE) for item in used}
     findings |= {item: _Finding(VoteKind.HARMFUL, _NOT_HELPFUL) for item in not_helpful}
     findings |= {item: _Finding(VoteKind.HARMFUL, _WRONG) for item in wrong}
     if succeeded:
-        for item in _list_passed_over(used, shown):
+        for item in _list_ignored(used, shown):
             findings.setdefault(item, _Finding(VoteKind.PASSED_OVER))
     return findings
 
 
-def _list_passed_over(used: Sequence[str], shown: Mapping[str, str]) -> list[str]:
+def _list_ignored(used: Sequence[str], shown: Mapping[str, str]) -> list[str]:
     """List what each search showed above the first record of it that was used."""
     passed: list[str] = []
     for moment in dict.fromkeys(shown[item] for item in used if item in shown):

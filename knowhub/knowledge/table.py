@@ -14,7 +14,7 @@ from knowhub.core.operation import View
 from knowhub.core.recall import tag_facets
 from knowhub.core.request_context import RequestContext
 from knowhub.core.table_schema import Index, TableSchema
-from knowhub.knowledge.evidence import weigh_votes
+from knowhub.knowledge.evidence import weight_votes
 from knowhub.knowledge.model import KNOWLEDGE, RECORD_FIELDS, KnowledgeSummary, ListQuery
 
 FACETS: Final = {item.name: item.facet for item in RECORD_FIELDS if item.facet is not None}
@@ -59,7 +59,7 @@ def summarize(
         valid_to=parse_iso(row["valid_to"]) if row["valid_to"] else None,
         supersedes=row["supersedes"],
         merged_into=merged_into,
-        votes=weigh_votes(evaluation),
+        votes=weight_votes(evaluation),
         weak=(weak["success"], weak["failure"]) if weak else (0, 0),
         has_kept_words="kept_words" in evaluation,
     )
@@ -181,7 +181,7 @@ def find_by_dedup_key(view: View, dedup_key: bytes) -> Sequence[KnowledgeSummary
     return view.lookup(BY_DEDUP_KEY, dedup_key)
 
 
-def list_with_kept_words(view: View) -> Sequence[KnowledgeSummary]:
+def list_with_pending_feedback(view: View) -> Sequence[KnowledgeSummary]:
     """Return the live records with feedback in words that no model has used, oldest first."""
     return view.lookup(BY_KEPT_WORDS, True)  # noqa: FBT003 -- a key of the index
 

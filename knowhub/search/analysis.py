@@ -139,12 +139,12 @@ def iterate_terms(text: str) -> Iterator[list[str]]:
 
 def query_terms(text: str) -> list[str]:
     """List the distinct terms of a query."""
-    return [term for term, _ in weigh_query(text)]
+    return [term for term, _ in weight_terms(text)]
 
 
 # One request asks for the terms of its query many times.
 @lru_cache(maxsize=32)
-def weigh_query(text: str) -> tuple[tuple[str, float], ...]:
+def weight_terms(text: str) -> tuple[tuple[str, float], ...]:
     """List the distinct terms of a query with the factor of their BM25 score.
 
     Function words are dropped unless the query has nothing else. No term finds nothing.
@@ -211,7 +211,7 @@ def _weigh(runs: Iterable[tuple[str, str]]) -> tuple[tuple[str, float], ...]:
         for char in unspaced:
             weights[char] = 1.0 if char in words else max(PART_OF_WORD_WEIGHT, weights.get(char, 0.0))
         weights |= dict.fromkeys(map(add, unspaced, unspaced[1:]), 1.0)
-        for term, weight in _weigh_word_terms(word).items() if word else ():
+        for term, weight in _weight_word_terms(word).items() if word else ():
             weights[term] = max(weight, weights.get(term, 0.0))
     return tuple(weights.items())
 
@@ -234,10 +234,10 @@ def _terms_of(text: str) -> list[str]:
 
 @lru_cache(maxsize=16_384)
 def _word_terms(word: str) -> tuple[str, ...]:
-    return tuple(_weigh_word_terms(word))
+    return tuple(_weight_word_terms(word))
 
 
-def _weigh_word_terms(word: str) -> dict[str, float]:
+def _weight_word_terms(word: str) -> dict[str, float]:
     """Weigh a word's terms: the word, when it has parts, and each part's stem and written form."""
     folded = _fold(word)
     parts = _split_word(word)

@@ -129,14 +129,14 @@ class FullText(IndexFiles[IndexNote]):
         if self._index is None:
             await self.rebuild(documents, built)
             return
-        with self._translate_errors():
+        with self._map_errors():
             await self._write(self._index, documents, gone)
             self._note(built)
         self._has_written = True
 
     async def rebuild(self, documents: Iterable[Document], built: IndexNote) -> None:
         """Build a new index; the note then switches to it. Raises StorageFull, Unavailable."""
-        with self._translate_errors():
+        with self._map_errors():
             index = _create(self._build_folder(built.build))
             await self._write(index, documents, ())
             self._created = built.build, index
@@ -144,7 +144,7 @@ class FullText(IndexFiles[IndexNote]):
         await asyncio.to_thread(self._remove_builds_before, built.build)
 
     @contextmanager
-    def _translate_errors(self) -> Iterator[None]:
+    def _map_errors(self) -> Iterator[None]:
         """Raise StorageFull or Unavailable for errors of the library or the disk."""
         try:
             yield

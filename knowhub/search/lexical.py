@@ -11,7 +11,7 @@ from knowhub.core.clock import CooperativePause, TimeLimit
 from knowhub.core.projection import LogMark
 from knowhub.core.recall import SearchHit, SearchHits
 from knowhub.engine.account import SearchableRows, seq_of_change
-from knowhub.search.analysis import count_words, index_terms, query_terms, weigh_query
+from knowhub.search.analysis import count_words, index_terms, query_terms, weight_terms
 from knowhub.search.full_text import FullText, IndexNote
 from knowhub.search.index_files import AccountIndexes
 from knowhub.search.tail import Document, QueryTerm, Statistics, Tail, get_reach, join_terms
@@ -86,7 +86,7 @@ class AccountIndex(Generic[HeadT]):
 
         When `search_wait_s` are over, rows that are not looked through yet are left out, and `degraded` says so.
         """
-        query = weigh_query(text)
+        query = weight_terms(text)
         lag = self.lag
         if not query:
             return SearchHits((), lag)

@@ -59,7 +59,7 @@ class Texts(ABC):
     def embedding_text(self, row: Row) -> str:
         """Return the text of a row that is embedded."""
 
-    def weigh_vector(self, head: Searchable, weight: float) -> float:  # noqa: ARG002 -- for those that depend on it
+    def get_vector_weight(self, head: Searchable, weight: float) -> float:  # noqa: ARG002 -- for those that depend on it
         """Return the share of the vector in the score of a row, where `weight` is the share that is configured."""
         return weight
 
@@ -93,7 +93,7 @@ class ContextTexts(Texts):
     def embedding_text(self, row: Row) -> str:
         return truncate(texts.get_indexed_text(get_collection(row), row))
 
-    def weigh_vector(self, head: Searchable, weight: float) -> float:
+    def get_vector_weight(self, head: Searchable, weight: float) -> float:
         """Return the share of the vector in the score of a node or a part.
 
         The words of an extracted memory are seldom those of who asks, so they have a fifth of their usual share.

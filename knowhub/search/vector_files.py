@@ -85,13 +85,13 @@ class VectorFiles(IndexFiles[VectorNote]):
     def write_rejected(self, log_id: str, model: str, rejected: Sequence[Rejection]) -> None:
         """Write which texts the embedder rejects, for the other processes and the next start. Raises Unavailable."""
         said = {"log_id": log_id, "model": model, "rejected": rejected}
-        with self._translate_errors():
+        with self._map_errors():
             self._folder.mkdir(parents=True, exist_ok=True)
             self._publish(REJECTED_FILE, orjson.dumps(said))
 
     def request_retry(self, number: int) -> None:
         """Ask the leader to try a rejected text again. Raises Unavailable."""
-        with self._translate_errors():
+        with self._map_errors():
             (self._folder / f"{_RETRY}{number}").touch()
 
     def list_retries(self) -> list[int]:
@@ -120,7 +120,7 @@ class VectorFiles(IndexFiles[VectorNote]):
     def append(self, rows: Rows, before: VectorNote, note: VectorNote) -> VectorNote:
         """Append rows durably, then write the note and return it. Raises Unavailable."""
         data = rows.tobytes()
-        with self._translate_errors(), self._rows_file(before.build).open("r+b") as file:
+        with self._map_errors(), self._rows_file(before.build).open("r+b") as file:
             # Overwrite the rows of a process that crashed before its note.
             file.seek(before.documents * rows.itemsize)
             file.truncate()
@@ -132,7 +132,7 @@ class VectorFiles(IndexFiles[VectorNote]):
     def write(self, rows: Rows, note: VectorNote) -> VectorNote:
         """Write a new file, return its note, and remove the old file. Raises Unavailable."""
         data = rows.tobytes()
-        with self._translate_errors():
+        with self._map_errors():
             path = self._rows_file(note.build)
             path.parent.mkdir(parents=True, exist_ok=True)
             with path.open("wb") as file:
@@ -153,7 +153,7 @@ class VectorFiles(IndexFiles[VectorNote]):
 
     def remove(self) -> None:
         """Remove everything. Raises Unavailable."""
-        with self._translate_errors():
+        with self._map_errors():
             if self._folder.exists():
                 shutil.rmtree(self._folder)
 
@@ -166,7 +166,7 @@ class VectorFiles(IndexFiles[VectorNote]):
         return self._build_folder(build) / ROWS_FILE
 
     @contextmanager
-    def _translate_errors(self) -> Iterator[None]:
+    def _map_errors(self) -> Iterator[None]:
         try:
             yield
         except OSError as problem:

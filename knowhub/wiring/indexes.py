@@ -175,5 +175,5 @@ def _search_index(
         vectors.account(account)
     store.subscribe(vectors, collections)
 
-    index = HybridIndex(lexical, vectors, queries, lambda row: texts.weigh_vector(row, weight))
+    index = HybridIndex(lexical, vectors, queries, lambda row: texts.get_vector_weight(row, weight))
     return SearchIndex(index, lexical, vectors, vectors)

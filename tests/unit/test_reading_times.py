@@ -23,7 +23,7 @@ from knowhub.knowledge import facts
 from knowhub.knowledge.evolve import merging
 from knowhub.knowledge.extract import suggestions
 from knowhub.knowledge.extract.reading import find_candidates
-from knowhub.search.analysis import index_terms, weigh_query
+from knowhub.search.analysis import index_terms, weight_terms
 from knowhub.search.keyword_text import KeywordTextRules
 from tests.context_commits import SESSION
 from tests.hostile_texts import HOSTILE_TEXTS
@@ -118,7 +118,7 @@ READERS: Final[Mapping[str, Callable[[str], object]]] = {
     ),
     "terms of the index": index_terms,
     # The function itself: what it found is kept for a while.
-    "terms of a question": weigh_query.__wrapped__,
+    "terms of a question": weight_terms.__wrapped__,
     "normal form of a name": WORDS.tokens,
     "mentions of keywords": lambda text: mentions.find_names(text, WORDS.tokens, lambda token: len(token) % 3 == 0),
     "name of a tool": risk.is_write_like,

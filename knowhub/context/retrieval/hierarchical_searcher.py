@@ -264,14 +264,14 @@ class _Ranking:
             if head is not None:
                 is_outdated = head.uri in self._outdated
                 weight = ranking.weigh_part(head, is_outdated=is_outdated, is_replied_to=self._is_replied_to)
-                moved = self._raise_score(head, score) * weight * self._weigh_evidence(head)
+                moved = self._raise_score(head, score) * weight * self._apply_evidence(head)
                 found.append(ScoredHit(head, moved, is_seed))
                 heapq.heappush(top, moved)
                 if len(top) > self._wide:
                     heapq.heappop(top)
         return found
 
-    def _weigh_evidence(self, head: ContextSummary) -> float:
+    def _apply_evidence(self, head: ContextSummary) -> float:
         """Return the weight of a message. A message from which a model took nothing weighs less."""
         session = find_memory(self._view, head.parent_uri)
         is_read = session is not None and session.is_read_by_model

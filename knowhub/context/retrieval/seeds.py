@@ -182,7 +182,7 @@ async def _search(index: ContextIndex, query: TypedQuery, ctx: RequestContext, t
 def _remove_names(index: ContextIndex, text: str, persons: frozenset[str]) -> str:
     # A name may be what a credential is known by.
     rest = redact_secrets(text)
-    for name in _list_spellings(persons):
+    for name in _list_names(persons):
         rest = _pattern(name).sub(" ", rest)
     of_names = set(index.matched_terms(" ".join(persons), " ".join(persons)))
     about = set(index.matched_terms(text, text)) - of_names
@@ -203,10 +203,10 @@ def _list_behind(
 
 def _find_names(text: str, names: Iterable[str]) -> frozenset[str]:
     """Return those of the names, in full or their first word, that a text has as they are written."""
-    return frozenset(name for name in names if any(_pattern(form).search(text) for form in _list_spellings([name])))
+    return frozenset(name for name in names if any(_pattern(form).search(text) for form in _list_names([name])))
 
 
-def _list_spellings(names: Iterable[str]) -> list[str]:
+def _list_names(names: Iterable[str]) -> list[str]:
     forms = {form for name in names for form in (name, *name.split()[:1]) if len(form) > 1}
     return sorted(forms, key=lambda form: (-len(form), form))
 

@@ -120,9 +120,9 @@ class Curator:
     async def _list_rule_steps(self, survey: TreeSurvey) -> list[Step]:
         unplaced = self._list_default_parents(survey)
         (bearers,) = await _gather(survey.index_names())
-        merges: list[Step] = await _gather(rules.find_merges(survey, unplaced, bearers))
-        moves: list[Step] = await _gather(rules.find_moves(survey, unplaced, bearers))
-        splits: list[Step] = await _gather(rules.find_splits(survey))
+        merges: list[Step] = await _gather(rules.list_merge_steps(survey, unplaced, bearers))
+        moves: list[Step] = await _gather(rules.list_move_steps(survey, unplaced, bearers))
+        splits: list[Step] = await _gather(rules.list_split_steps(survey))
         return merges + moves + splits
 
     def _list_default_parents(self, survey: TreeSurvey) -> list[str]:

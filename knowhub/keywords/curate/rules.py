@@ -70,7 +70,7 @@ def iter_descendants(visible_tree: VisibleTree, keyword_id: str) -> Iterator[Nod
     return (node if visible_tree.is_visible(node) else None for _, node in walked)
 
 
-def find_merges(
+def list_merge_steps(
     survey: TreeSurvey, parents: Sequence[str], bearers: Mapping[str, Sequence[Node]]
 ) -> Iterator[Step | None]:
     """Yield merges of keywords that mean the same. All rules yield None where the caller may pause.
@@ -98,7 +98,7 @@ def find_merges(
                     yield make_step(StepKind.MERGE, node, kept, reason)
 
 
-def find_moves(
+def list_move_steps(
     survey: TreeSurvey, parents: Sequence[str], bearers: Mapping[str, Sequence[Node]]
 ) -> Iterator[Step | None]:
     """Yield moves of the children of `parents` whose name begins with another keyword's name.
@@ -115,7 +115,7 @@ def find_moves(
                 yield make_step(StepKind.MOVE, node, target, f"its name begins with {target.name!r}")
 
 
-def find_splits(survey: TreeSurvey) -> Iterator[Step | None]:
+def list_split_steps(survey: TreeSurvey) -> Iterator[Step | None]:
     """Yield splits of keywords with more than WIDE children into groups of at least MIN_GROUP with the same first word.
 
     If a child has that word as its name, the others move under it instead.
@@ -263,13 +263,13 @@ def _split(survey: TreeSurvey, node: Node, children: Sequence[Node]) -> Iterator
                 if _keeps_visibility(whole, child) and _is_supported(survey, child, whole, rest):
                     yield make_step(StepKind.MOVE, child, whole, f"its name begins with {whole.name!r}")
         elif len(members) < len(children) and not any(rendering.find_by_names(view, ctx, [token])):
-            groups.append(SplitGroup(_get_commonest_spelling(members), [make_ref(child) for child in members]))
+            groups.append(SplitGroup(_get_most_common_word(members), [make_ref(child) for child in members]))
     if groups:
         reason = f"{len(children)} keywords are directly under it"
         yield Step(StepKind.SPLIT, [make_ref(node)], reason, groups=groups)
 
 
-def _get_commonest_spelling(members: Sequence[Node]) -> str:
+def _get_most_common_word(members: Sequence[Node]) -> str:
     """Return the commonest spelling of their first word: Docker, not docker."""
     words = (_RUN.search(child.name) for child in members)
     return Counter(word[0] for word in words if word is not None).most_common(1)[0][0]

@@ -118,12 +118,12 @@ class KeywordSearch:
             return await self._disambiguate(request, seen)
         if seen:
             return self._match_names(view, request, seen, EXACT)
-        found = self._find_otherwise(view, request)
+        found = self._find_by_id_or_path(view, request)
         if found is None and expand and self._agent.available:
             found = await self._descend(request)
         return found or await self._make_not_found(request, NO_LLM if expand else LLM_DISABLED)
 
-    def _find_otherwise(self, view: View, request: "_SearchRequest") -> KeywordSearchResult | None:
+    def _find_by_id_or_path(self, view: View, request: "_SearchRequest") -> KeywordSearchResult | None:
         """Find a keyword by its id, its path or its full pinyin."""
         ctx, query = request.ctx, request.query
         named = rendering.get_visible_node(view, ctx, query.strip())
@@ -133,10 +133,10 @@ class KeywordSearch:
         if seen:
             return self._make_answer(view, ctx, seen, BY_PATH)[0]
         spelt = _join_nodes(find_by_pinyin(view, token) for token in request.tokens)
-        seen = [node for node in spelt if ctx.sees(node.audience) and self._is_spelt_in_full(view, request, node)]
+        seen = [node for node in spelt if ctx.sees(node.audience) and self._has_full_pinyin(view, request, node)]
         return self._match_names(view, request, seen, PINYIN) if seen else None
 
-    def _is_spelt_in_full(self, view: View, request: "_SearchRequest", node: Node) -> bool:
+    def _has_full_pinyin(self, view: View, request: "_SearchRequest", node: Node) -> bool:
         # Many words share their initials, so initials give candidates, never a match.
         row = rendering.get_keyword_row(view, node.id)
         spellings = (spelt for name in (row["name"], *row["aliases"]) for spelt in self._text.spellings(name))

@@ -1,6 +1,6 @@
 """Knowledge evolution (知识进化): a language model rewrites the content of a record from feedback in words.
 
-Words that no model has used are kept with the record's evidence. `use_kept_words` gives them to a model that came.
+Words that no model has used are kept with the record. `apply_pending_feedback` gives them to a model that came.
 """
 
 import difflib
@@ -16,10 +16,16 @@ from knowhub.core.operation import Draft, HistoryStore, IdempotencyKey, Operatio
 from knowhub.core.owned_rows import SavedRow
 from knowhub.core.request_context import RequestContext, local_context
 from knowhub.knowledge import record_rules
-from knowhub.knowledge.evidence import MAX_KEPT_WORDS, Voter, list_kept_words, with_feedback, with_kept_words
+from knowhub.knowledge.evidence import (
+    MAX_KEPT_WORDS,
+    Voter,
+    list_pending_feedback,
+    with_feedback,
+    with_pending_feedback,
+)
 from knowhub.knowledge.evolve import prompts
 from knowhub.knowledge.model import Feedback
-from knowhub.knowledge.table import list_with_kept_words
+from knowhub.knowledge.table import list_with_pending_feedback
 from knowhub.knowledge.visibility import get_current_row, redact_row
 
 OP = "evolve_knowledge"
@@ -64,11 +70,11 @@ class _RecordRewrite:
         """Return whether the row has the text that the model saw. New evidence does not matter."""
         return self.content is None or (row["task"], row["content"]) == (self.task, self.before)
 
-    def select_kept(self, row: Row, new: str | None) -> list[str]:
+    def select_pending(self, row: Row, new: str | None) -> list[str]:
         """Return the words that a model has still to use."""
         if self.content is None:
             return _join_words(row, new)
-        return [words for words in list_kept_words(row) if words not in self.words]
+        return [words for words in list_pending_feedback(row) if words not in self.words]
 
     @property
     def has_changed(self) -> bool:
@@ -130,9 +136,9 @@ class Evolution:
                 continue
         raise Conflict("the text of this record changed while the model rewrote it, twice; read it and try again")
 
-    async def use_kept_words(self, accounts: Iterable[str]) -> None:
+    async def apply_pending_feedback(self, accounts: Iterable[str]) -> None:
         """Rewrite the records that have kept words. It ends early if the model fails for three of them."""
-        waiting = [(name, item) for name in accounts for item in list_with_kept_words(self._store.view(name))]
+        waiting = [(name, item) for name in accounts for item in list_with_pending_feedback(self._store.view(name))]
         failures = 0
         for account, summary in waiting:
             if failures == _MAX_FAILURES:
@@ -174,7 +180,7 @@ class Evolution:
             if not rewrite.is_current(row):
                 raise _RecordChanged
             after = with_feedback(row, feedback, view.now, Voter(ctx.actor))
-            after = with_kept_words(after, rewrite.select_kept(row, feedback.words), row, view.now)
+            after = with_pending_feedback(after, rewrite.select_pending(row, feedback.words), row, view.now)
             if rewrite.has_changed:
                 after = record_rules.with_content(after, rewrite.content or "", row, view.now)
             if after is row:
@@ -217,7 +223,7 @@ def parse_text(answer: Mapping[str, Any], before: str) -> tuple[str, str] | None
 
 
 def _join_words(row: Row, new: str | None) -> list[str]:
-    return list(dict.fromkeys([*list_kept_words(row), *([new] if new else [])]))
+    return list(dict.fromkeys([*list_pending_feedback(row), *([new] if new else [])]))
 
 
 class _RecordChanged(KnowHubError):

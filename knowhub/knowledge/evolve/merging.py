@@ -24,7 +24,7 @@ _REPEATED_SHARE = 0.6
 _END = re.compile(r"(\n+|(?<=[.!?])[^\S\n]+|(?<=[。！？])[^\S\n]*)")
 
 
-class _Piece(NamedTuple):
+class _Sentence(NamedTuple):
     """A line or sentence: what it says, folded (nothing for blanks and marks), and its text with what follows it."""
 
     said: str
@@ -75,21 +75,21 @@ def join_contents(survivor: Row, sources: Sequence[Row]) -> str | None:
     Else case and indentation count, as in `tar -c` and `tar -C`. An indented line has no meaning alone, so a new one
     adds the source's whole content.
     """
-    titles = _list_said(survivor["task"], is_title=True)
-    joined = _read_pieces(survivor["content"]) if survivor["content"] else []
+    titles = _list_sentences(survivor["task"], is_title=True)
+    joined = _split_sentences(survivor["content"]) if survivor["content"] else []
     if not all(_add_source(joined, source, titles) for source in sources):
         return None
     return "".join(piece.text for piece in joined)
 
 
-def repeats_sentences(survivor: Row, source: Row) -> bool:
+def has_same_sentence(survivor: Row, source: Row) -> bool:
     """Return whether a sentence that only the source has is nearly one of the survivor's.
 
     Joined, they would say it twice. True too where there are too many sentences to compare. Both forms are kept of a
     sentence that differs in case or marks alone: they may mean something.
     """
-    said = _list_said(survivor["content"]) | _list_said(survivor["task"], is_title=True)
-    new = (_list_said(source["content"]) | _list_said(source["task"], is_title=True)) - said
+    said = _list_sentences(survivor["content"]) | _list_sentences(survivor["task"], is_title=True)
+    new = (_list_sentences(source["content"]) | _list_sentences(source["task"], is_title=True)) - said
     folded = set(map(normalize_text, said))
     own = [words(piece) for piece in new if normalize_text(piece) not in folded]
     if len(own) * len(said) > _MAX_COMPARED:
@@ -122,22 +122,22 @@ def merge_evaluation(survivor: Mapping[str, Any], sources: Sequence[Mapping[str,
     return {**joined, "confidence": update_confidence(survivor, joined, now)}
 
 
-def _read_pieces(text: str) -> list[_Piece]:
+def _split_sentences(text: str) -> list[_Sentence]:
     """Split a text into lines and sentences. White space before a line, except the first, is its indentation."""
     body = text.lstrip()
     parts = _END.split(body)
     ends = zip(parts[::2], [*parts[1::2], ""], strict=True)
-    first, *others = [_Piece(_fold_sentence(piece.rstrip()), piece + end) for piece, end in ends]
+    first, *others = [_Sentence(_normalize_sentence(piece.rstrip()), piece + end) for piece, end in ends]
     return [first._replace(text=text[: len(text) - len(body)] + first.text), *others]
 
 
-def _list_said(text: str, *, is_title: bool = False) -> set[str]:
+def _list_sentences(text: str, *, is_title: bool = False) -> set[str]:
     """Return the folded sentences of a text; of a task also without the case of its words."""
-    said = {piece.said for piece in _read_pieces(text)} - {""}
-    return said | set(map(_fold_title, said)) if is_title else said
+    said = {piece.said for piece in _split_sentences(text)} - {""}
+    return said | set(map(_normalize_title, said)) if is_title else said
 
 
-def _fold_sentence(piece: str) -> str:
+def _normalize_sentence(piece: str) -> str:
     """Return a sentence without its punctuation and the capital of its first word.
 
     A mark within a word counts, as in `v1.2` and `a:b`.
@@ -146,21 +146,21 @@ def _fold_sentence(piece: str) -> str:
     return (first.lower() if first.isalpha() and first[1:].islower() else first) + space + rest
 
 
-def _fold_title(said: str) -> str:
+def _normalize_title(said: str) -> str:
     """Fold the case of the words in a task. A letter alone may be an option."""
     return " ".join(word.lower() if word.isalpha() and len(word) > 1 else word for word in said.split(" "))
 
 
-def _add_source(joined: list[_Piece], source: Row, titles: set[str]) -> bool:
+def _add_source(joined: list[_Sentence], source: Row, titles: set[str]) -> bool:
     """Add what only the source says. Return False, and add nothing, if its order contradicts that of `joined`."""
     known = {piece.said for piece in joined}
-    tasks = [item for item in _read_pieces(source["task"]) if item.said and item.said not in known]
-    new = [[item] for item in tasks if _fold_title(item.said) not in titles]
+    tasks = [item for item in _split_sentences(source["task"]) if item.said and item.said not in known]
+    new = [[item] for item in tasks if _normalize_title(item.said) not in titles]
     text = source["content"].strip("\r\n")
-    content = _read_pieces(text)
+    content = _split_sentences(text)
     # Of two equal texts with indented lines the first was added whole.
     has_all = f"\n{text}\n" in f"\n{''.join(piece.text for piece in joined)}\n"
-    gaps = {} if has_all else _find_gaps(joined, [piece for piece in content if piece.said])
+    gaps = {} if has_all else _find_inserts(joined, [piece for piece in content if piece.said])
     if gaps is None:
         return False
     gaps = {place: [item for item in found if item.said not in titles] for place, found in gaps.items()}
@@ -182,11 +182,11 @@ def _add_source(joined: list[_Piece], source: Row, titles: set[str]) -> bool:
     return True
 
 
-def _find_gaps(joined: Sequence[_Piece], own: Sequence[_Piece]) -> dict[int, list[_Piece]] | None:
+def _find_inserts(joined: Sequence[_Sentence], own: Sequence[_Sentence]) -> dict[int, list[_Sentence]] | None:
     """Return the new pieces of a text by the place in `joined` before which they go; None if the orders contradict."""
     places = {key: place for place, key in enumerate(_number_repeats(joined))}
-    gaps: dict[int, list[_Piece]] = {}
-    waiting: list[_Piece] = []
+    gaps: dict[int, list[_Sentence]] = {}
+    waiting: list[_Sentence] = []
     last = -1
     for key, piece in zip(_number_repeats(own), own, strict=True):
         place = places.get(key)
@@ -199,7 +199,7 @@ def _find_gaps(joined: Sequence[_Piece], own: Sequence[_Piece]) -> dict[int, lis
     return gaps | {len(joined): waiting}
 
 
-def _number_repeats(pieces: Sequence[_Piece]) -> list[tuple[str, int]]:
+def _number_repeats(pieces: Sequence[_Sentence]) -> list[tuple[str, int]]:
     """Return what each piece says, and for how many times it was said by then: a step may be needed twice."""
     counts: dict[str, int] = {}
     numbered = []

@@ -12,7 +12,7 @@ from knowhub.core.near_duplicates import Cluster, ClusterBuilder, jaccard, make_
 from knowhub.core.operation import Row, View
 from knowhub.core.request_context import RequestContext
 from knowhub.knowledge import evidence, table
-from knowhub.knowledge.evolve.merging import join_contents, repeats_sentences
+from knowhub.knowledge.evolve.merging import has_same_sentence, join_contents
 from knowhub.knowledge.model import KNOWLEDGE, RECORD_FIELDS, KnowledgeSummary, KnowledgeType, ListQuery
 from knowhub.knowledge.ports import FindLike, KnowledgeIndex
 from knowhub.knowledge.table import find_record, find_replacements, list_records
@@ -166,7 +166,7 @@ class MergeCandidates:
         joined = self.row(into)
         for near_copy in cluster.near:
             ref = self._refs[near_copy.number]
-            if any(repeats_sentences(self.row(other), self.row(ref)) for other in [into, *(ref for ref, _ in near)]):
+            if any(has_same_sentence(self.row(other), self.row(ref)) for other in [into, *(ref for ref, _ in near)]):
                 self.apart.append(([into.id, ref.id], _REWORDED))
             elif (content := join_contents(joined, [self.row(ref)])) is None:
                 self.apart.append(([into.id, ref.id], _REORDERED))
@@ -191,7 +191,7 @@ class MergeCandidates:
             self._ctx.account, make_similarity_query(join_text(row)), groups, accept, _NEIGHBOURS
         )
         own = words(join_text(row))
-        close = [hit.head for hit in found.hits if self._shares_words(own, hit.head)]
+        close = [hit.head for hit in found.hits if self._has_common_words(own, hit.head)]
         summary = find_record(self._view, row["id"])
         if find_like is not None and summary is not None:
             like = await find_like(self._ctx.account, summary, join_text(row), groups, accept, _NEIGHBOURS)
@@ -203,7 +203,7 @@ class MergeCandidates:
         row = self._view.get(KNOWLEDGE, summary.id)
         return row is not None and _is_short(row) and self.is_unchanged(self._refs[self._numbers[summary.id]])
 
-    def _shares_words(self, own: frozenset[str], summary: KnowledgeSummary) -> bool:
+    def _has_common_words(self, own: frozenset[str], summary: KnowledgeSummary) -> bool:
         other = words(join_text(self._view.get(KNOWLEDGE, summary.id) or {"task": "", "content": ""}))
         return jaccard(own, other) >= LEAST_SHARED_WORDS
 

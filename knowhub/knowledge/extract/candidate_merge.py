@@ -80,7 +80,7 @@ class CandidateMerge:
     def _decide(self, candidate: KnowledgeCandidate) -> CandidateResult:
         audience = self._owner.audience(self._ctx)
         if candidate.ends is not None:
-            return self._end_record(candidate, self._records.find_pointed(candidate, candidate.ends), audience)
+            return self._end_record(candidate, self._records.find_named_record(candidate, candidate.ends), audience)
         same = self._records.find_same(candidate, audience)
         if same is not None:
             return self._merge_with_same(candidate, same)

@@ -15,7 +15,7 @@ from knowhub.core.operation import Row, View
 from knowhub.core.request_context import RequestContext
 from knowhub.knowledge import evidence, table
 from knowhub.knowledge.extract.model import PROFILE_CATEGORIES, CandidateCategory, KnowledgeCandidate
-from knowhub.knowledge.facts import state_the_same
+from knowhub.knowledge.facts import have_same_words
 from knowhub.knowledge.model import KNOWLEDGE, Feedback, KnowledgeSummary, ListQuery
 from knowhub.knowledge.table import find_record, find_replacements, list_records
 
@@ -113,7 +113,7 @@ class ExistingRecords:
 
         Only records with exactly this audience count: others would reveal the text, or be missed by some readers.
         """
-        pointed = self.find_pointed(candidate, candidate.same_as)
+        pointed = self.find_named_record(candidate, candidate.same_as)
         if pointed is not None and pointed.audience == audience:
             return pointed
         alike = ((self._compare(candidate, stored), stored) for stored in self._records)
@@ -128,11 +128,9 @@ class ExistingRecords:
 
         A record is contradicted if a model says so, or if it has another value of a fact that has but one.
         """
-        if (pointed := self.find_pointed(candidate, candidate.against)) is not None:
+        if (pointed := self.find_named_record(candidate, candidate.against)) is not None:
             return pointed
-        conflicts = [
-            stored for stored in self._records if self._is_contradicted(candidate, self._get_values(stored.text))
-        ]
+        conflicts = [stored for stored in self._records if self._has_conflict(candidate, self._get_values(stored.text))]
         return min(conflicts, key=lambda stored: stored.audience != audience, default=None)
 
     def _can_compare(self, summary: KnowledgeSummary) -> bool:
@@ -146,7 +144,7 @@ class ExistingRecords:
     def _load(self, view: View, summary: KnowledgeSummary) -> ExistingRecord:
         return self._read.get((summary.id, summary.version)) or _parse_row(view.get(KNOWLEDGE, summary.id) or {})
 
-    def find_pointed(self, candidate: KnowledgeCandidate, knowledge_id: str | None) -> ExistingRecord | None:
+    def find_named_record(self, candidate: KnowledgeCandidate, knowledge_id: str | None) -> ExistingRecord | None:
         """Return the current record that a model points at, if a candidate can be about it."""
         if knowledge_id is None:
             return None
@@ -160,13 +158,13 @@ class ExistingRecords:
         if candidate.values and dict(candidate.values) == values:
             return _SAME
         # Whoever says that something is not so any more does not say it again.
-        if self._is_contradicted(candidate, values):
+        if self._has_conflict(candidate, values):
             return 0.0
         share = jaccard(self._get_shingles(candidate.content), self._get_shingles(stored.text))
         # Two texts that share most words may differ in the word that counts: a figure, a name, a "not".
-        return share if share < _SAME or state_the_same(candidate.content, stored.text) else 0.0
+        return share if share < _SAME or have_same_words(candidate.content, stored.text) else 0.0
 
-    def _is_contradicted(self, candidate: KnowledgeCandidate, values: dict[str, str]) -> bool:
+    def _has_conflict(self, candidate: KnowledgeCandidate, values: dict[str, str]) -> bool:
         # A longer form of a value is the same value.
         known = ((values[slot], value) for slot, value in candidate.values if slot in values)
         is_changed = any(old not in value and value not in old for old, value in known)

@@ -111,12 +111,12 @@ def pool_size(top_k: int) -> int:
 def rank_hits(hits: Sequence[SearchHit[KnowledgeSummary]], inputs: RankingInputs) -> list[RankedHit]:
     """Return the `top_k` hits to show, best first; `hits` come most relevant first."""
     relevant = [ranked for ranked in _decide_relevance(hits) if ranked.relevance >= inputs.min_relevance]
-    pool = _weigh_evidence(relevant, inputs)
+    pool = _apply_evidence(relevant, inputs)
     if inputs.order is Order.RELEVANCE:
         return sorted(pool, key=lambda ranked: -ranked.relevance)[: inputs.top_k]
     if inputs.order is Order.QUALITY:
         return sorted(pool, key=lambda ranked: -summary_quality(ranked.summary))[: inputs.top_k]
-    ordered = sorted(_prefer_newer(pool, inputs), key=_sort_key)
+    ordered = sorted(_rank_new_first(pool, inputs), key=_sort_key)
     if inputs.order is Order.SCOPE:
         return sorted(ordered[: inputs.top_k], key=lambda ranked: _rank_scope(ranked.summary, inputs.ctx))
     return _prefer_near_scopes(ordered, inputs.ctx)[: inputs.top_k]
@@ -140,7 +140,7 @@ def _is_by_model(hit: SearchHit[KnowledgeSummary]) -> bool:
     return bool(hit.parts) and hit.parts[-1].stage in _MODEL_STAGES
 
 
-def _weigh_evidence(pool: Sequence[RankedHit], inputs: RankingInputs) -> list[RankedHit]:
+def _apply_evidence(pool: Sequence[RankedHit], inputs: RankingInputs) -> list[RankedHit]:
     if not any(ranked.summary.votes or any(ranked.summary.weak) for ranked in pool):
         return list(pool)
     cast: dict[bytes, tuple[WeighedVote, ...]] = {}
@@ -173,7 +173,7 @@ def _weigh_evidence(pool: Sequence[RankedHit], inputs: RankingInputs) -> list[Ra
     return [weigh(ranked) for ranked in pool]
 
 
-def _prefer_newer(pool: Sequence[RankedHit], inputs: RankingInputs) -> list[RankedHit]:
+def _rank_new_first(pool: Sequence[RankedHit], inputs: RankingInputs) -> list[RankedHit]:
     """Raise each record that says the same as an older one that is shown, and would come behind it."""
     tasks = _TaskComparison(inputs)
     # What is not shown needs no record before it.

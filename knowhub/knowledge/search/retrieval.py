@@ -93,11 +93,11 @@ class KnowledgeRetrieval:
         if router is not None and query.asks_models:
             await pool.route(router, floor)
         if pool.routed is None:
-            pool.drop_below(floor)
+            pool.drop_under(floor)
         if reranking is not None and query.asks_models:
             await pool.rerank(reranking)
         ranked = ranking.rank_hits(pool.hits, self._make_inputs(view, ctx, query, now))
-        hits = _fit_budget(view, query, rules, ranked)
+        hits = _apply_budget(view, query, rules, ranked)
         records = [self._render(view, ctx, query, hit) for hit in hits]
         ids = [hit.summary.id for hit in hits]
         if scope.is_named:
@@ -215,7 +215,7 @@ def _scale_relevance(recalled: SearchHits[KnowledgeSummary]) -> list[SearchHit[K
     ]
 
 
-def _fit_budget(
+def _apply_budget(
     view: View, query: SearchQuery, rules: SearchFilter, selected: Sequence[RankedHit]
 ) -> Sequence[RankedHit]:
     """Return the hits whose texts fit the token budget together, better ones first; always the best one."""

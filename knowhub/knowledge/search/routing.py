@@ -66,7 +66,7 @@ class Router:
         self._budget_s = budget_s
         self.most_candidates = most_candidates
 
-    async def route(self, ctx: RequestContext, query: str, candidates: Sequence[Row], most: int) -> "Picks | None":
+    async def route(self, ctx: RequestContext, query: str, candidates: Sequence[Row], most: int) -> "Selection | None":
         """Return up to `most` records that the model picks; it may pick none. None if it fails.
 
         An answer with unknown ids only is a failure.
@@ -75,7 +75,7 @@ class Router:
         asking = ModelConversation(self._chat, self._budget_s)
         try:
             asked = question(query, candidates, most)
-            picked = await asking.ask(asked, choices.by_idx, lambda answer: parse_picks(answer, choices))
+            picked = await asking.ask(asked, choices.by_idx, lambda answer: parse_selection(answer, choices))
         except ChatFailed:
             return None
         finally:
@@ -95,7 +95,7 @@ def question(query: str, candidates: Sequence[Row], most: int) -> ChatRequest:
     return make_question(ROUTE, _TASK, data, SCHEMA)
 
 
-class Picks(NamedTuple):
+class Selection(NamedTuple):
     """The ids of the records that a model picked, how many it named that were no candidates, and how many too many."""
 
     ids: list[str]
@@ -103,13 +103,13 @@ class Picks(NamedTuple):
     too_many: int = 0
 
 
-def parse_picks(answer: Mapping[str, Any], choices: NumberedChoices) -> Picks | None:
+def parse_selection(answer: Mapping[str, Any], choices: NumberedChoices) -> Selection | None:
     """Return the picks of an answer, each once; None when it names only unknown ids."""
     if not isinstance(answer.get("ids"), list):
         return None
     named = list_pointers(answer["ids"])
     picked = [item for item in map(choices.pick, named) if item is not None]
-    return Picks(list(dict.fromkeys(picked)), len(named) - len(picked)) if picked or not named else None
+    return Selection(list(dict.fromkeys(picked)), len(named) - len(picked)) if picked or not named else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,9 +158,9 @@ class HitPool:
             self.hits = [
                 replace(hit, parts=(*hit.parts, StageScore(ROUTING, rank, None))) for rank, hit in enumerate(found, 1)
             ]
-        self._filter_again()
+        self._refresh_hits()
 
-    def drop_below(self, floor: float) -> None:
+    def drop_under(self, floor: float) -> None:
         """Leave out the hits whose relevance is below the floor."""
         for hit in self.hits:
             if hit.relevance < floor:
@@ -183,7 +183,7 @@ class HitPool:
                 for rank, (index, score) in enumerate(ranked, 1)
             ]
             self.hits = [*ordered, *rest]
-        self._filter_again()
+        self._refresh_hits()
 
     def _list_candidates(self, most: int) -> dict[str, KnowledgeSummary]:
         """Return the recalled records, and all that the caller may find if these are not more than `most`."""
@@ -193,7 +193,7 @@ class HitPool:
             summaries |= {item.id: item for item in newest if self.rules.accept(item, is_noted=False)}
         return dict(list(summaries.items())[:most])
 
-    def _filter_again(self) -> None:
+    def _refresh_hits(self) -> None:
         # While a model runs, records may be deleted, hidden or voted down.
         current = ((hit, find_record(self.view, hit.head.id)) for hit in self.hits)
         self.hits = [

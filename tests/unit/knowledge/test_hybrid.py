@@ -64,9 +64,9 @@ def test_memories_weigh_vectors_more_than_messages() -> None:
     said = part_row(session_at(), 0, "the boat")
     heads = [head_of(NODES, memory, 1), head_of(PARTS, said, 2)]
 
-    assert [round(ContextTexts().weigh_vector(head, 0.5), 3) for head in heads] == [0.9, 0.5]
-    assert [ContextTexts().weigh_vector(head, 0.0) for head in heads] == [0.0, 0.0]
-    assert [ContextTexts().weigh_vector(head, 1.0) for head in heads] == [1.0, 1.0]
+    assert [round(ContextTexts().get_vector_weight(head, 0.5), 3) for head in heads] == [0.9, 0.5]
+    assert [ContextTexts().get_vector_weight(head, 0.0) for head in heads] == [0.0, 0.0]
+    assert [ContextTexts().get_vector_weight(head, 1.0) for head in heads] == [1.0, 1.0]
 
 
 def test_similarity_at_the_noise_level_counts_nothing() -> None:

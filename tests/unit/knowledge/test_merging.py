@@ -11,10 +11,10 @@ from knowhub.core.near_duplicates import normalize_text
 from knowhub.knowledge.evidence import confidence
 from knowhub.knowledge.evolve.merging import (
     MAX_MERGED_CHARS,
+    has_same_sentence,
     join_contents,
     merge_evaluation,
     merge_rows,
-    repeats_sentences,
 )
 from knowhub.knowledge.facts import find_missing_facts
 from tests.builders import START, knowledge_row
@@ -167,7 +167,7 @@ def test_a_task_is_the_same_in_other_case_unless_a_letter_alone_differs(task: st
     survivor, source = make_row("Boil vinegar.", task), make_row("Boil vinegar.", other)
 
     assert join_contents(survivor, [source]) == f"Boil vinegar.{added}"
-    assert not repeats_sentences(survivor, source)
+    assert not has_same_sentence(survivor, source)
 
 
 @pytest.mark.parametrize(

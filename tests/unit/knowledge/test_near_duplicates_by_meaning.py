@@ -12,7 +12,7 @@ from knowhub.conversations.messages import Message
 from knowhub.core.language_models import ChatRequest
 from knowhub.knowledge.evolve.slim_plan import MergeCandidates
 from knowhub.knowledge.extract.model import ExtractionRequest, ExtractionResult
-from knowhub.knowledge.facts import state_the_same
+from knowhub.knowledge.facts import have_same_words
 from knowhub.settings import Settings
 from knowhub.wiring.adapters import Overrides
 from tests.builders import local, new_knowledge
@@ -113,13 +113,13 @@ async def test_near_copies_are_joined_without_a_model(hub: Hub) -> None:
 
 @pytest.mark.parametrize(("first", "second"), DIFFERENT)
 def test_texts_that_differ_in_a_figure_a_name_or_a_negation_do_not_state_the_same(first: str, second: str) -> None:
-    assert not state_the_same(first, second)
-    assert not state_the_same(second, first)
+    assert not have_same_words(first, second)
+    assert not have_same_words(second, first)
 
 
 @pytest.mark.parametrize(("first", "second"), SAME)
 def test_fillers_and_endings_are_ignored(first: str, second: str) -> None:
-    assert state_the_same(first, second)
+    assert have_same_words(first, second)
 
 
 async def extract(

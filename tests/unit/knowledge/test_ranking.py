@@ -11,7 +11,7 @@ from knowhub.core.operation import Row
 from knowhub.core.recall import SearchHit, StageScore
 from knowhub.core.request_context import RequestContext
 from knowhub.knowledge import evidence
-from knowhub.knowledge.evidence import VoteKind, Voter, sum_votes, weigh_votes
+from knowhub.knowledge.evidence import VoteKind, Voter, sum_votes, weight_votes
 from knowhub.knowledge.model import ROUTING, Feedback, KnowledgeSummary, Order
 from knowhub.knowledge.search.ranking import RankedHit, RankingInputs, rank_hits
 from knowhub.knowledge.table import summarize
@@ -195,7 +195,7 @@ def test_fresh_evidence_outweighs_old() -> None:
     row: Row = knowledge_row("a")
     for _ in range(5):
         row = evidence.with_feedback(row, Feedback(helpful_case={}), START)
-    votes = weigh_votes(row["eval"])
+    votes = weight_votes(row["eval"])
 
     now, later = [sum_votes(votes, START + days * DAY, 90.0).helpful for days in (0, 90)]
 

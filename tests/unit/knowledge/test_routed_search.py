@@ -13,7 +13,7 @@ from knowhub.core.language_models import ChatFailed, ChatRequest, FailureReason,
 from knowhub.core.operation import Row
 from knowhub.core.request_context import RequestContext
 from knowhub.knowledge.model import DroppedPart, KnowledgeSearchResult, Order, SearchQuery
-from knowhub.knowledge.search.routing import Picks, Router
+from knowhub.knowledge.search.routing import Router, Selection
 from knowhub.knowledge.table import make_filters
 from knowhub.settings import Settings
 from knowhub.wiring.adapters import Overrides
@@ -274,7 +274,9 @@ class NotedCalls:
         self.calls += calls
 
 
-async def route(answer: Answer, most: int = 2, budget_s: float = 3.0) -> tuple[Picks | None, QueuedChat, NotedCalls]:
+async def route(
+    answer: Answer, most: int = 2, budget_s: float = 3.0
+) -> tuple[Selection | None, QueuedChat, NotedCalls]:
     chat, noted = QueuedChat([answer]), NotedCalls()
     return await Router(chat, noted.note, budget_s).route(local(), "怎样登录", CANDIDATES, most), chat, noted
 

@@ -6,7 +6,7 @@ import pytest
 
 from knowhub.core.operation import Row
 from knowhub.knowledge import evidence
-from knowhub.knowledge.evidence import Evidence, VoteKind, Voter, is_sunk, sum_votes, weigh_votes
+from knowhub.knowledge.evidence import Evidence, VoteKind, Voter, is_sunk, sum_votes, weight_votes
 from knowhub.knowledge.evolve.merging import merge_evaluation
 from knowhub.knowledge.model import Feedback
 from tests.builders import START, knowledge_row
@@ -15,7 +15,7 @@ HELPFUL, HARMFUL = Feedback(helpful_case={}), Feedback(harmful_case={})
 
 
 def count_votes(row: Row, now: float = START) -> Evidence:
-    return sum_votes(weigh_votes(row["eval"]), now)
+    return sum_votes(weight_votes(row["eval"]), now)
 
 
 def apply_votes(row: Row, feedback: Feedback, times: int = 1, voter: Voter | None = None) -> Row:

@@ -8,7 +8,7 @@ from knowhub.search.analysis import (
     WRITTEN_FORM_WEIGHT,
     index_terms,
     query_terms,
-    weigh_query,
+    weight_terms,
 )
 
 TANTIVY_MAX_TERM_BYTES = 65_530
@@ -57,13 +57,13 @@ def test_a_query_has_these_terms(query: str, terms: list[str]) -> None:
 
 
 def test_a_query_weighs_the_written_form_below_the_stem() -> None:
-    weights = weigh_query("universities")
+    weights = weight_terms("universities")
 
     assert weights == (("universiti", 1.0), ("universities", WRITTEN_FORM_WEIGHT))
 
 
 def test_a_term_that_is_both_stem_and_written_form_keeps_the_higher_weight() -> None:
-    weights = dict(weigh_query("incidental incident"))  # one's stem is the other as written
+    weights = dict(weight_terms("incidental incident"))  # one's stem is the other as written
 
     assert weights["incident"] == 1.0
 
@@ -188,7 +188,7 @@ def test_a_long_text_has_the_terms_of_its_pieces(piece: str) -> None:
 
 
 def test_a_query_weighs_a_character_inside_a_longer_word_half() -> None:
-    weights = dict(weigh_query("猫的项目"))
+    weights = dict(weight_terms("猫的项目"))
 
     assert weights == {
         "猫": 1.0,

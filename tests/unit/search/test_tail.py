@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from knowhub.core.clock import CooperativePause, TimeLimit
-from knowhub.search.analysis import index_terms, weigh_query
+from knowhub.search.analysis import index_terms, weight_terms
 from knowhub.search.full_text import FullText, IndexNote
 from knowhub.search.tail import Document, QueryTerm, Statistics, Tail, encode_length, get_idf, get_reach, join_terms
 
@@ -51,7 +51,7 @@ def test_tail_and_index_score_the_same_documents_alike(tmp_path: Path, query: st
     disk = FullText(tmp_path)
     asyncio.run(disk.rebuild(known, IndexNote("log", 1, "crc", 0, statistics.documents, 1, statistics.terms)))
     assert disk.load(lambda built: built.log_id == "log")
-    terms = weigh_query(query)
+    terms = weight_terms(query)
     counts = count_terms(tail, [term for term, _ in terms])
     weighed = [QueryTerm(term, weight, disk.document_frequency(term)) for term, weight in terms]
 

@@ -176,7 +176,7 @@ async def test_a_model_that_is_down_is_not_asked_for_every_stored_feedback(setti
             await evolve(api, await save_record(api, f"content {number}"))
     model = QueuedChat([RuntimeError("down")] * 5)
     async with open_hub(settings, Overrides(llm=model), maintain=False) as hub:
-        await hub.knowledge.evolution.use_kept_words(hub.store.accounts)
+        await hub.knowledge.evolution.apply_pending_feedback(hub.store.accounts)
 
     assert len(model.questions) == 3
 

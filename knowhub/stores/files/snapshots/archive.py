@@ -274,7 +274,7 @@ def write_archive(
         members = {name: Member(len(data), sha256(data).hexdigest()) for name, data in whole.items()}
         for name, number in parts.items():
             digest = sha256()
-            for piece in _read_pieces(log, number, lengths[number]):
+            for piece in _split_segments(log, number, lengths[number]):
                 digest.update(piece)
             members[name] = Member(lengths[number], digest.hexdigest())
         text = orjson.dumps(asdict(replace(manifest, members=members)), option=orjson.OPT_INDENT_2)
@@ -285,7 +285,7 @@ def write_archive(
                 writer.write(packing.compress(_pack(name, len(data), made_at) + data + _pad(len(data))))
             for name, number in parts.items():
                 writer.write(packing.compress(_pack(name, lengths[number], made_at)))
-                for piece in _read_pieces(log, number, lengths[number]):
+                for piece in _split_segments(log, number, lengths[number]):
                     writer.write(packing.compress(piece))
                 writer.write(packing.compress(_pad(lengths[number])))
             writer.write(packing.compress(_END) + packing.flush())
@@ -312,7 +312,7 @@ def _find_lengths(log: ChangeLog, numbers: Sequence[int], end: int) -> Iterator[
             yield number, header.previous_length
 
 
-def _read_pieces(log: ChangeLog, number: int, length: int) -> Iterator[bytes]:
+def _split_segments(log: ChangeLog, number: int, length: int) -> Iterator[bytes]:
     for start in range(0, length, _PIECE_BYTES):
         wanted = min(length - start, _PIECE_BYTES)
         piece = log.read(number, start, start + wanted)

@@ -53,14 +53,14 @@ def describe_steps(view: FakeKeywordView, steps: list[Step]) -> list[tuple[Any, 
     return [first(step) for step in steps]
 
 
-def find_merges(survey: TreeSurvey) -> Iterator[Step | None]:
+def list_merge_steps(survey: TreeSurvey) -> Iterator[Step | None]:
     *_, bearers = survey.index_names()
-    return rules.find_merges(survey, [ROOT_ID], bearers or {})
+    return rules.list_merge_steps(survey, [ROOT_ID], bearers or {})
 
 
-def find_moves(survey: TreeSurvey) -> Iterator[Step | None]:
+def list_move_steps(survey: TreeSurvey) -> Iterator[Step | None]:
     *_, bearers = survey.index_names()
-    return rules.find_moves(survey, [ROOT_ID], bearers or {})
+    return rules.list_move_steps(survey, [ROOT_ID], bearers or {})
 
 
 def describe_found(view: FakeKeywordView, items: Iterator[Step | None]) -> list[tuple[Any, ...]]:

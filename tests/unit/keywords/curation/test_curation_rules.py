@@ -8,7 +8,13 @@ from knowhub.keywords.curate import rules
 from knowhub.keywords.model import Link, RelationType
 from knowhub.search.keyword_text import KeywordTextRules
 from tests.fakes.keyword_view import FakeKeywordView, Shape, tree_of
-from tests.unit.keywords.curation.curation_steps import ANN, describe_found, find_merges, find_moves, snapshot_tree
+from tests.unit.keywords.curation.curation_steps import (
+    ANN,
+    describe_found,
+    list_merge_steps,
+    list_move_steps,
+    snapshot_tree,
+)
 
 
 def test_a_bare_keyword_is_merged_into_the_only_one_that_has_its_name_as_an_alias() -> None:
@@ -18,7 +24,7 @@ def test_a_bare_keyword_is_merged_into_the_only_one_that_has_its_name_as_an_alia
     for name in ("Email", "Language Models"):
         view.put(name, id=f"bare {name}")
 
-    assert describe_found(view, find_merges(snapshot_tree(view))) == [
+    assert describe_found(view, list_merge_steps(snapshot_tree(view))) == [
         ("merge", "bare Email", mail.id),
         ("merge", "bare Language Models", view.id_of("Language Model")),
     ]
@@ -31,7 +37,7 @@ def test_a_bare_keyword_is_merged_into_the_only_one_of_its_name_and_no_other() -
         view.put(name)
     mercury = view.put("Mercury")
 
-    found = describe_found(view, find_merges(snapshot_tree(view)))
+    found = describe_found(view, list_merge_steps(snapshot_tree(view)))
 
     assert [(kind, source) for kind, source, _ in found] == [("merge", mercury.id)]
 
@@ -41,7 +47,7 @@ def test_an_alias_that_is_somebody_elses_name_too_is_not_merged() -> None:
     view.put("Python", "k0", tokens=("python", "py"))
     view.put("py")
 
-    assert describe_found(view, find_merges(snapshot_tree(view))) == []
+    assert describe_found(view, list_merge_steps(snapshot_tree(view))) == []
 
 
 @pytest.mark.parametrize("own", ["description", "alias", "info", "child"])
@@ -59,7 +65,7 @@ def test_a_keyword_with_own_data_is_not_merged_by_an_alias(own: str) -> None:
     if own == "child":
         view.put("stone", node.id)
 
-    assert describe_found(view, find_merges(snapshot_tree(view))) == []
+    assert describe_found(view, list_merge_steps(snapshot_tree(view))) == []
 
 
 @pytest.mark.parametrize("shared", ["description", "alias", "info"])
@@ -75,7 +81,7 @@ def test_namesakes_that_share_more_than_the_name_are_merged(shared: str) -> None
         view.put_info(info_id)
         view.link(Link(info_id, f"go {number}", RelationType.PRIMARY))
 
-    assert describe_found(view, find_merges(snapshot_tree(view))) == [("merge", "go 1", "go 0")]
+    assert describe_found(view, list_merge_steps(snapshot_tree(view))) == [("merge", "go 1", "go 0")]
 
 
 def test_namesakes_with_two_descriptions_stay_apart_though_one_info_is_about_both() -> None:
@@ -85,7 +91,7 @@ def test_namesakes_with_two_descriptions_stay_apart_though_one_info_is_about_bot
         view.put("python", f"{node_id} alias", id=node_id, description=description, tokens=("python", node_id))
         view.link(Link("i", node_id, RelationType.PRIMARY))
 
-    assert describe_found(view, find_merges(snapshot_tree(view))) == []
+    assert describe_found(view, list_merge_steps(snapshot_tree(view))) == []
 
 
 def test_a_shared_alias_alone_is_no_duplicate() -> None:
@@ -93,7 +99,7 @@ def test_a_shared_alias_alone_is_no_duplicate() -> None:
     view.put("Python", "k0", tokens=("python", "py"))
     view.put("PyPy", "k0", tokens=("pypy", "py"))
 
-    assert describe_found(view, find_merges(snapshot_tree(view))) == []
+    assert describe_found(view, list_merge_steps(snapshot_tree(view))) == []
 
 
 def test_a_merge_does_not_show_names_to_new_readers() -> None:
@@ -101,7 +107,7 @@ def test_a_merge_does_not_show_names_to_new_readers() -> None:
     view.put("Golang", "k0", tokens=("golang", "go"))
     view.put("go", scopes=("user:owner",))
 
-    assert describe_found(view, find_merges(snapshot_tree(view))) == []
+    assert describe_found(view, list_merge_steps(snapshot_tree(view))) == []
 
 
 def test_a_merge_that_would_move_foreign_children_is_not_planned() -> None:
@@ -110,11 +116,11 @@ def test_a_merge_that_would_move_foreign_children_is_not_planned() -> None:
     view.put("go", owner="user:ann", tokens=("go", "golang"))
     theirs = view.put("gopher", "k1", owner="user:bob")
 
-    assert describe_found(view, find_merges(snapshot_tree(view, ANN))) == []
+    assert describe_found(view, list_merge_steps(snapshot_tree(view, ANN))) == []
 
     view.drop(theirs.id)
 
-    assert describe_found(view, find_merges(snapshot_tree(view, ANN))) == [("merge", "k1", "k0")]
+    assert describe_found(view, list_merge_steps(snapshot_tree(view, ANN))) == [("merge", "k1", "k0")]
 
 
 def test_changes_of_foreign_keywords_are_not_planned() -> None:
@@ -122,7 +128,7 @@ def test_changes_of_foreign_keywords_are_not_planned() -> None:
 
     survey = snapshot_tree(view, ANN)
 
-    assert describe_found(view, find_merges(survey)) == describe_found(view, find_moves(survey)) == []
+    assert describe_found(view, list_merge_steps(survey)) == describe_found(view, list_move_steps(survey)) == []
 
 
 @pytest.mark.parametrize(
@@ -142,7 +148,7 @@ def test_a_keyword_is_not_moved_below_one_hidden_from_its_readers(
     view.put("Python", owner="user:ann", scopes=target)
     view.put("Python 装饰器", owner="user:ann", scopes=node)
 
-    steps = describe_found(view, find_moves(snapshot_tree(view)))
+    steps = describe_found(view, list_move_steps(snapshot_tree(view)))
 
     assert steps == ([("move", "Python 装饰器", "Python")] if is_moved else [])
 
@@ -163,7 +169,7 @@ def test_a_keyword_moves_below_the_keyword_its_name_begins_with() -> None:
     for name in (*names, "Pythonic", "C 级", "网络/Docker", "中国人寿", "发展中国家", "研究生命起源"):
         view.put(name)
 
-    steps = describe_found(view, find_moves(replace(snapshot_tree(view), text=KeywordTextRules())))
+    steps = describe_found(view, list_move_steps(replace(snapshot_tree(view), text=KeywordTextRules())))
 
     assert steps == [
         ("move", "Python 装饰器", "Python"),
@@ -181,7 +187,7 @@ def test_english_names_without_texts_do_not_move_by_their_first_word() -> None:
     for name in ("New York", "Apple Valley", "Java Script", "Cloud formation"):
         view.put(name)
 
-    assert describe_found(view, find_moves(snapshot_tree(view))) == []
+    assert describe_found(view, list_move_steps(snapshot_tree(view))) == []
 
 
 @pytest.mark.parametrize(
@@ -198,7 +204,7 @@ def test_a_keyword_with_infos_moves_only_if_they_mention_the_target(text: str, i
     view.put_info("i", text)
     view.link(Link("i", node.id, RelationType.PRIMARY))
 
-    steps = describe_found(view, find_moves(snapshot_tree(view)))
+    steps = describe_found(view, list_move_steps(snapshot_tree(view)))
 
     assert steps == ([("move", "Spring Festival", "Spring")] if is_moved else [])
 
@@ -209,7 +215,7 @@ def test_the_longest_prefix_counts_and_namesakes_are_skipped() -> None:
     view.put("Spring Boot 安全")
     view.put("Go 并发")
 
-    assert describe_found(view, find_moves(snapshot_tree(view))) == [("move", "Spring Boot 安全", "Spring Boot")]
+    assert describe_found(view, list_move_steps(snapshot_tree(view))) == [("move", "Spring Boot 安全", "Spring Boot")]
 
 
 def test_only_unplaced_keywords_move_and_paths_stay_visible() -> None:
@@ -217,7 +223,7 @@ def test_only_unplaced_keywords_move_and_paths_stay_visible() -> None:
     view.put("Secret", scopes=("user:owner",))
     view.put("Secret 二")
 
-    assert describe_found(view, find_moves(snapshot_tree(view))) == []
+    assert describe_found(view, list_move_steps(snapshot_tree(view))) == []
 
 
 def test_a_wide_keyword_is_split_by_first_words_shared_by_five() -> None:
@@ -225,7 +231,7 @@ def test_a_wide_keyword_is_split_by_first_words_shared_by_five() -> None:
     names += ["docker 6", *(f"独{number}" for number in range(50))]
     view = tree_of({"运维": {name: {} for name in names}})
 
-    steps = describe_found(view, rules.find_splits(snapshot_tree(view)))
+    steps = describe_found(view, rules.list_split_steps(snapshot_tree(view)))
 
     members = [*(f"Docker {number}" for number in range(6)), "docker 6"]
     assert steps == [("split", "运维", {"Docker": members})]
@@ -234,7 +240,7 @@ def test_a_wide_keyword_is_split_by_first_words_shared_by_five() -> None:
 def test_fifty_children_are_not_too_many() -> None:
     view = tree_of({"运维": {f"Docker {number}": {} for number in range(rules.WIDE)}})
 
-    assert describe_found(view, rules.find_splits(snapshot_tree(view))) == []
+    assert describe_found(view, rules.list_split_steps(snapshot_tree(view))) == []
 
 
 def test_children_move_below_the_child_named_by_their_first_word() -> None:
@@ -242,7 +248,7 @@ def test_children_move_below_the_child_named_by_their_first_word() -> None:
     names += ["New", *(f"New {number}" for number in range(5))]
     view = tree_of({"运维": {name: {} for name in names}})
 
-    steps = describe_found(view, rules.find_splits(snapshot_tree(view)))
+    steps = describe_found(view, rules.list_split_steps(snapshot_tree(view)))
 
     assert steps == [("move", f"Docker 第{number}", "Docker") for number in range(5)]
 
@@ -252,8 +258,8 @@ def test_a_group_neither_duplicates_a_keyword_nor_holds_all_children() -> None:
     view, other = tree_of({"运维": many}), tree_of({"运维": {**many, "x": {}}, "工具": {"docker": {}}})
 
     assert (
-        describe_found(view, rules.find_splits(snapshot_tree(view)))
-        == describe_found(other, rules.find_splits(snapshot_tree(other)))
+        describe_found(view, rules.list_split_steps(snapshot_tree(view)))
+        == describe_found(other, rules.list_split_steps(snapshot_tree(other)))
         == []
     )
 
@@ -261,5 +267,5 @@ def test_a_group_neither_duplicates_a_keyword_nor_holds_all_children() -> None:
 def test_the_rules_pause_at_least_once_a_keyword() -> None:
     view = tree_of({str(number): {} for number in range(30)})
 
-    for rule in (find_merges, rules.find_splits, find_moves):
+    for rule in (list_merge_steps, rules.list_split_steps, list_move_steps):
         assert sum(step is None for step in rule(snapshot_tree(view))) >= 30
