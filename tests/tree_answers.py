@@ -11,18 +11,18 @@ from knowhub.core.operation import View
 from knowhub.keywords import tree
 from knowhub.keywords.model import INFOS, KEYWORDS, LINKS, ROOT_ID, InfoQuery, InfoSort, RelationType, make_link_id
 from knowhub.keywords.tree import (
-    count_children,
-    find_by_pinyin,
+    BY_INFO,
+    BY_KEYWORD,
+    BY_PARENT,
+    BY_PINYIN,
+    BY_TOKEN,
+    INFO_TABLE,
     find_by_term,
-    find_by_token,
     find_info,
     find_keyword,
     list_children,
     list_infos_of_keyword,
     list_keywords,
-    list_links_of_info,
-    list_links_of_keyword,
-    list_newest_infos,
 )
 from tests.keyword_model import TreeModel
 
@@ -201,9 +201,11 @@ def _check_keywords(view: View, rows: Rows) -> None:
     keywords = list_live(rows, KEYWORDS)
     ever = {row_id: row for (held, row_id), row in rows.items() if held == KEYWORDS}
     assert [node.id for node in list_keywords(view)] == [row["id"] for row in keywords]
-    for name, found in (("normalized", find_by_token), ("pinyin", find_by_pinyin)):
+    for name, index in (("normalized", BY_TOKEN), ("pinyin", BY_PINYIN)):
         for word in {word for row in ever.values() for word in row[name]}:
-            assert [node.id for node in found(view, word)] == [row["id"] for row in keywords if word in row[name]]
+            assert [node.id for node in view.lookup(index, word)] == [
+                row["id"] for row in keywords if word in row[name]
+            ]
     for word in {word for row in ever.values() for word in row["terms"]}:
         bearers = [row["id"] for row in keywords if word in row["terms"]]
         assert [node.id for node in find_by_term(view, word, 2)] == bearers[:2]
@@ -211,7 +213,7 @@ def _check_keywords(view: View, rows: Rows) -> None:
     for keyword_id in {ROOT_ID: None, **ever}:
         below = [row["id"] for row in keywords if row["parent_id"] == keyword_id]
         assert [child.id for child in list_children(view, keyword_id)] == below
-        assert count_children(view, keyword_id) == len(below)
+        assert view.count(BY_PARENT, keyword_id) == len(below)
     for row in ever.values():
         node = find_keyword(view, row["id"])
         assert node is not None
@@ -230,21 +232,21 @@ def _check_links(view: View, rows: Rows) -> None:
     infos = [row_id for held, row_id in rows if held == INFOS]
     newest = [row["id"] for row in list_live(rows, INFOS)][::-1]
     links = list_live(rows, LINKS)
-    heads = list(list_newest_infos(view))
+    heads = list(view.newest(INFO_TABLE))
     assert [head.id for head in heads] == newest
     assert [head.id for number, head in enumerate(heads) if number] == (
-        [head.id for head in list_newest_infos(view, heads[0].ordinal)] if heads else []
+        [head.id for head in view.newest(INFO_TABLE, heads[0].ordinal)] if heads else []
     )
     for info_id in infos:
         head = find_info(view, info_id)
         assert head is not None
         assert head.live == (info_id in newest)
         of_info = [(link["keyword_id"], link["relation"]) for link in links if link["info_id"] == info_id]
-        assert sorted((link.keyword_id, link.relation) for link in list_links_of_info(view, info_id)) == sorted(of_info)
+        assert sorted((link.keyword_id, link.relation) for link in view.lookup(BY_INFO, info_id)) == sorted(of_info)
     for keyword_id in {ROOT_ID, *(row_id for held, row_id in rows if held == KEYWORDS)}:
         relations = {link["info_id"]: link["relation"] for link in links if link["keyword_id"] == keyword_id}
         oldest_first = [(info, relations[info]) for info in infos if info in relations]
-        assert [(link.info_id, link.relation) for link in list_links_of_keyword(view, keyword_id)] == oldest_first
+        assert [(link.info_id, link.relation) for link in view.lookup(BY_KEYWORD, keyword_id)] == oldest_first
         for relation in (None, *RelationType):
             for sort in InfoSort:
                 found = [head.id for head in list_infos_of_keyword(view, keyword_id, InfoQuery(relation, sort=sort))]

@@ -5,7 +5,7 @@ from typing import Any
 import orjson
 
 from knowhub.keywords.model import INFOS, KEYWORDS, LINKS, make_link_id
-from knowhub.keywords.tree import list_keywords, list_links_of_info, list_newest_infos
+from knowhub.keywords.tree import BY_INFO, INFO_TABLE, list_keywords
 from knowhub.knowledge.model import KNOWLEDGE
 from knowhub.knowledge.table import list_live_records
 from knowhub.stores.files.store import FileStore
@@ -16,7 +16,7 @@ State = dict[tuple[str, str], dict[str, Any]]
 def state_of(store: FileStore, account: str = "default") -> State:
     """Return every live row of an account by collection and id, without versions and times of change."""
     view = store.view(account)
-    infos = [head.id for head in list_newest_infos(view)]
+    infos = [head.id for head in view.newest(INFO_TABLE)]
     keys = [
         *((KNOWLEDGE, head.id) for head in list_live_records(view)),
         *((KEYWORDS, node.id) for node in list_keywords(view)),
@@ -24,7 +24,7 @@ def state_of(store: FileStore, account: str = "default") -> State:
         *(
             (LINKS, make_link_id(info_id, link.keyword_id))
             for info_id in infos
-            for link in list_links_of_info(view, info_id)
+            for link in view.lookup(BY_INFO, info_id)
         ),
     ]
     return {key: _strip_bookkeeping(view.raw(*key) or b"{}") for key in keys}

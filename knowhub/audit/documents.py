@@ -11,7 +11,7 @@ from knowhub.core.operation import View, is_live
 from knowhub.core.owned_rows import OwnedSummary
 from knowhub.core.request_context import RequestContext
 from knowhub.keywords.model import INFOS
-from knowhub.keywords.tree import list_newest_infos
+from knowhub.keywords.tree import INFO_TABLE
 from knowhub.knowledge.evidence import quality
 from knowhub.knowledge.model import DEFAULT_SCORE, KNOWLEDGE, KnowledgeSummary, ListQuery
 from knowhub.knowledge.table import list_records
@@ -28,7 +28,7 @@ async def live_documents(view: View, ctx: RequestContext, pace: CooperativePause
         lambda before: list_records(view, ListQuery(limit=_HEADS_A_TURN, before=before)), ctx, pace
     )
     infos = await _list_visible_ids(
-        lambda before: list(islice(list_newest_infos(view, before), _HEADS_A_TURN)), ctx, pace
+        lambda before: list(islice(view.newest(INFO_TABLE, before), _HEADS_A_TURN)), ctx, pace
     )
     return heapq.merge(
         _rows(view, KNOWLEDGE, records), _rows(view, INFOS, infos), key=lambda document: document.created_at

@@ -1,31 +1,13 @@
 """What layered memories need from outside."""
 
-from collections.abc import Callable, Sequence
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 from knowhub.context.model import ContextSummary
 from knowhub.core.operation import Operation
-from knowhub.core.recall import SearchHits
+from knowhub.core.recall import SearchIndex
 
-
-class ContextIndex(Protocol):
-    """Finds nodes and parts by their L0 text. It has no content: a search opens no L2."""
-
-    async def search(
-        self,
-        account: str,
-        text: str,
-        groups: Sequence[frozenset[str]],
-        accept: Callable[[ContextSummary], bool],
-        limit: int,
-    ) -> SearchHits[ContextSummary]:
-        """Return the `limit` best that have one facet of each group and are accepted, best first.
-
-        Relevances are comparable within one answer only.
-        """
-
-    def matched_terms(self, text: str, *fields: str) -> list[str]:
-        """Return the terms of a query that occur in any of `fields`."""
+ContextIndex: TypeAlias = SearchIndex[ContextSummary]
+"""Finds nodes and parts by their L0 text. It has no content: a search opens no L2."""
 
 
 class ContextDirectories(Protocol):

@@ -1,8 +1,8 @@
 """What searches of all kinds of rows share: hits, best first, how each was found, and a range of time."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, Generic, TypeVar
+from typing import Final, Generic, Protocol, TypeVar
 
 from knowhub.core.request_context import RequestContext
 
@@ -52,6 +52,26 @@ class SearchHits(Generic[HeadT]):
     reach: float = 1.0
     enough: float = 1.0
     nearest: float = 0.0
+
+
+class SearchIndex(Protocol[HeadT]):
+    """A search index over the texts of one family of rows. The caller supplies visibility and filters."""
+
+    async def search(
+        self,
+        account: str,
+        text: str,
+        groups: Sequence[frozenset[str]],
+        accept: Callable[[HeadT], bool],
+        limit: int,
+    ) -> SearchHits[HeadT]:
+        """Return the `limit` most relevant rows that pass; fewer only if fewer pass.
+
+        A row passes if it has one facet of each group, and `accept` returns True.
+        """
+
+    def matched_terms(self, text: str, *fields: str) -> list[str]:
+        """Return the terms of the query that occur in `fields`."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from knowhub.core.request_context import RequestContext
 from knowhub.keywords import info_rules, keyword_rules, rendering, tree
 from knowhub.keywords.model import LINKS, RELATION_RANKS, ROOT_ID, InfoPolicy, Link, Node, make_link_id
 from knowhub.keywords.ports import KeywordText
-from knowhub.keywords.tree import find_info, list_children, list_links_of_keyword
+from knowhub.keywords.tree import BY_KEYWORD, find_info, list_children
 
 MAX_NAMED = 20
 
@@ -61,7 +61,7 @@ def merge_keywords(
         ctx, rendering.list_visible_children(view, ctx, source_id), "a merge moves what hangs below the keyword"
     )
     richer = keyword_rules.merge_rows(into, source, text, view.now) or next_of(into, into, view.now)
-    links, counts = _move_links(view, ctx, list_links_of_keyword(view, source_id), into_id)
+    links, counts = _move_links(view, ctx, view.lookup(BY_KEYWORD, source_id), into_id)
     rehomed = [_move(view, child.id, into_id) for child in children]
     writes = [
         keyword_rules.write_keyword(richer),
@@ -99,7 +99,7 @@ def delete_subtree(
             {"children": len(children), "ids": [child.id for child in children[:MAX_NAMED]]},
         )
     _check_permissions(ctx, deleted, "a delete needs the right to each keyword")
-    links = [link for node in deleted for link in list_links_of_keyword(view, node.id)]
+    links = [link for node in deleted for link in view.lookup(BY_KEYWORD, node.id)]
     seen_infos = _list_visible_infos(view, ctx, links)
     if seen_infos and policy is InfoPolicy.FORBID:
         raise Conflict(

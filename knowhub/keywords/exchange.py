@@ -245,7 +245,7 @@ def _list_infos(view: View, ctx: RequestContext) -> Iterator[ExportedInfo | None
             continue
         seen = [
             link.id
-            for link in tree.list_links_of_info(view, info.id)
+            for link in view.lookup(tree.BY_INFO, info.id)
             if rendering.get_visible_node(view, ctx, link.keyword_id) is not None
         ]
         links = (view.get(LINKS, link_id) for link_id in seen)

@@ -3,7 +3,6 @@
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import islice
 from typing import Any
 
 from knowhub.core import permissions
@@ -49,7 +48,7 @@ from knowhub.keywords.model import (
 )
 from knowhub.keywords.ports import KeywordText
 from knowhub.keywords.search.agent import KeywordAgent
-from knowhub.keywords.tree import INFO_TABLE, find_equal_info, list_infos_of_keyword, list_links_of_info
+from knowhub.keywords.tree import BY_INFO, INFO_TABLE, find_equal_info, scan_infos_of_keyword
 
 MAX_ITEMS = 1_000
 _SAID_OF_LINK = ("relation", "created_by")
@@ -99,7 +98,7 @@ class InfoService(OwnedRows):
 
     def cascade(self, view: View, row: Row) -> Sequence[Write]:
         """Return the tombstones of the links of an info."""
-        links = [view.get(LINKS, link.id) for link in list_links_of_info(view, row["id"])]
+        links = [view.get(LINKS, link.id) for link in view.lookup(BY_INFO, row["id"])]
         return [info_rules.write_link(make_tombstone(link, view.now)) for link in links if link is not None]
 
     async def create(self, ctx: RequestContext, new: NewInfo, key: IdempotencyKey | None = None) -> SavedRow:
@@ -266,7 +265,7 @@ class InfoService(OwnedRows):
         await self._store.refresh(ctx.account)
         view = self._store.view(ctx.account)
         rendering.require_info(view, ctx, info_id)
-        links = [(link, view.get(LINKS, link.id)) for link in list_links_of_info(view, info_id)]
+        links = [(link, view.get(LINKS, link.id)) for link in view.lookup(BY_INFO, info_id)]
         seen = [(rendering.get_visible_node(view, ctx, link.keyword_id), link, row) for link, row in links]
         shown = [(node, link.relation, row) for node, link, row in seen if node is not None and row is not None]
         shown.sort(key=lambda item: (RELATION_RANKS[item[1]], item[0].ordinal))
@@ -281,13 +280,13 @@ class InfoService(OwnedRows):
         """Return a page of the newest visible infos, of a keyword or of all. Raises NotFound, InvalidInput."""
         rendering.check_size("limit", limit)
         await self._store.refresh(ctx.account)
-        if keyword_id is None:
-            found = await list_visible(self._store, ctx, scan_newest(INFO_TABLE, before), limit + 1)
-            return rendering.make_info_page(self._store.view(ctx.account), found, limit)
-        view = self._store.view(ctx.account)
-        rendering.require_node(view, ctx, keyword_id)
-        summaries = rendering.iter_visible_infos(ctx, list_infos_of_keyword(view, keyword_id, InfoQuery()), before)
-        return rendering.make_info_page(view, list(islice(summaries, limit + 1)), limit)
+        scan = scan_newest(INFO_TABLE, before)
+        if keyword_id is not None:
+            rendering.require_node(self._store.view(ctx.account), ctx, keyword_id)
+            scan = scan_infos_of_keyword(keyword_id, before)
+        found = await list_visible(self._store, ctx, scan, limit + 1)
+        page = rendering.render_infos(self._store.view(ctx.account), found[:limit])
+        return RowTextPage(page, found[limit - 1].ordinal if len(found) > limit else None)
 
     async def prepare(self, ctx: RequestContext, items: Sequence[NewInfo], group: str = "items") -> list[NewInfoRow]:
         """Make the rows of new infos. Raises as `create_batch`, naming the group."""

@@ -11,7 +11,6 @@ from typing import Any
 
 from knowhub.core.errors import InvalidInput, NotFound, TooLarge
 from knowhub.core.operation import Row, View
-from knowhub.core.owned_rows import RowTextPage
 from knowhub.core.request_context import RequestContext
 from knowhub.keywords import fields, tree
 from knowhub.keywords.model import (
@@ -27,7 +26,7 @@ from knowhub.keywords.model import (
     make_link_id,
 )
 from knowhub.keywords.ports import KeywordText
-from knowhub.keywords.tree import Info, count_children, count_links, find_info, list_children, list_infos_of_keyword
+from knowhub.keywords.tree import BY_KEYWORD, BY_PARENT, Info, find_info, list_children, list_infos_of_keyword
 
 SEPARATOR = "/"
 _MAX_PARTS = 60
@@ -104,7 +103,7 @@ def get_visible_node(view: View, ctx: RequestContext, keyword_id: str) -> Node |
 
 def find_by_names(view: View, ctx: RequestContext, tokens: Iterable[str]) -> Iterator[Node]:
     """Yield the live keywords that the caller sees and whose name or alias has one of these normal forms."""
-    return (node for token in tokens for node in tree.find_by_token(view, token) if ctx.sees(node.audience))
+    return (node for token in tokens for node in view.lookup(tree.BY_TOKEN, token) if ctx.sees(node.audience))
 
 
 def find_by_path(view: View, ctx: RequestContext, text: KeywordText, path: str) -> list[Node]:
@@ -189,14 +188,14 @@ def _is_parent_visible(view: View, ctx: RequestContext, parent_id: str | None) -
 def count_visible_children(view: View, ctx: RequestContext, keyword_id: str) -> int:
     """Return how many live children of a keyword the caller sees."""
     if ctx.sees_everything:
-        return count_children(view, keyword_id)
+        return view.count(BY_PARENT, keyword_id)
     return len(list_visible_children(view, ctx, keyword_id))
 
 
 def count_visible_infos(view: View, ctx: RequestContext, keyword_id: str) -> int:
     """Return how many infos of a keyword the caller sees. A caller with limited rights gets at most 1,000."""
     if ctx.sees_everything:
-        return count_links(view, keyword_id)
+        return view.count(BY_KEYWORD, keyword_id)
     summaries = islice(list_infos_of_keyword(view, keyword_id, InfoQuery()), MAX_SIZE)
     return sum(_is_visible(ctx, summary) for summary in summaries)
 
@@ -296,7 +295,7 @@ def render_linked_infos(
     for summary in summaries:
         raw, target = view.raw(INFOS, summary.id), keyword_id
         if query.descendants:
-            links = [link for link in tree.list_links_of_info(view, summary.id) if link.keyword_id in below]
+            links = [link for link in view.lookup(tree.BY_INFO, summary.id) if link.keyword_id in below]
             links = [link for link in links if query.relation in {None, link.relation}]
             target = min(links, key=lambda link: RELATION_RANKS[link.relation]).keyword_id
         link = view.get(LINKS, make_link_id(summary.id, target))
@@ -307,19 +306,6 @@ def render_linked_infos(
             details = {name: link[name] for name in told}
             rows.append(raw[:-1] + b"," + json.dumps(details, ensure_ascii=False).encode()[1:])
     return rows
-
-
-def iter_visible_infos(ctx: RequestContext, summaries: Iterable[Info], before: int | None) -> Iterator[Info]:
-    """Yield the infos that are live, visible, and older than `before`."""
-    return (
-        summary for summary in summaries if _is_visible(ctx, summary) and (before is None or summary.ordinal < before)
-    )
-
-
-def make_info_page(view: View, summaries: Sequence[Info], limit: int) -> RowTextPage:
-    """Return the first `limit` infos as a page; if there are more, the page has a cursor."""
-    shown = summaries[:limit]
-    return RowTextPage(render_infos(view, shown), shown[-1].ordinal if len(summaries) > limit else None)
 
 
 def check_query(query: InfoQuery) -> None:

@@ -9,7 +9,7 @@ from typing import Any, Final
 from knowhub.core import clock, scopes
 from knowhub.core.near_duplicates import digest, make_text_key
 from knowhub.core.operation import Row, View, is_live
-from knowhub.core.owned_rows import OwnedSummary
+from knowhub.core.owned_rows import OwnedSummary, Scan
 from knowhub.core.table_schema import DiskBodies, EdgeBodies, Index, TableSchema
 from knowhub.keywords.model import (
     INFOS,
@@ -156,16 +156,6 @@ def list_keywords(view: View) -> Iterator[Node]:
     return view.rows(KEYWORD_TABLE)
 
 
-def find_by_token(view: View, token: str) -> Sequence[Node]:
-    """Return the live keywords whose name or alias has this normal form, oldest first."""
-    return view.lookup(BY_TOKEN, token)
-
-
-def find_by_pinyin(view: View, token: str) -> Sequence[Node]:
-    """Return the live keywords whose name or alias has this pinyin, in full or initials, oldest first."""
-    return view.lookup(BY_PINYIN, token)
-
-
 def find_by_term(view: View, term: str, limit: int) -> Sequence[Node]:
     """Return up to `limit` live keywords that have this word in their name or an alias, oldest first."""
     return list(islice(view.scan(BY_TERM, term), limit))
@@ -174,16 +164,6 @@ def find_by_term(view: View, term: str, limit: int) -> Sequence[Node]:
 def list_children(view: View, keyword_id: str) -> Sequence[Node]:
     """Return the live children of a keyword, oldest first."""
     return view.lookup(BY_PARENT, keyword_id)
-
-
-def count_children(view: View, keyword_id: str) -> int:
-    """Return how many live children a keyword has, in constant time."""
-    return view.count(BY_PARENT, keyword_id)
-
-
-def count_links(view: View, keyword_id: str) -> int:
-    """Return how many live links a keyword has, in constant time."""
-    return view.count(BY_KEYWORD, keyword_id)
 
 
 def find_info(view: View, info_id: str) -> Info | None:
@@ -201,21 +181,6 @@ def find_equal_info(view: View, row: Row) -> Info | None:
     return None
 
 
-def list_newest_infos(view: View, before: int | None = None) -> Iterator[Info]:
-    """Yield the live infos below ordinal `before`, newest first."""
-    return view.newest(INFO_TABLE, before)
-
-
-def list_links_of_info(view: View, info_id: str) -> Sequence[Link]:
-    """Return the live links of an info."""
-    return view.lookup(BY_INFO, info_id)
-
-
-def list_links_of_keyword(view: View, keyword_id: str) -> Sequence[Link]:
-    """Return the live links of a keyword, the oldest info first."""
-    return view.lookup(BY_KEYWORD, keyword_id)
-
-
 def list_infos_of_keyword(view: View, keyword_id: str, query: InfoQuery) -> Iterator[Info]:
     """Yield the infos of a keyword, of the query's relation and in its order, without paging or descendants."""
     relations = [query.relation] if query.relation is not None else list(RelationType)
@@ -227,6 +192,17 @@ def list_infos_of_keyword(view: View, keyword_id: str, query: InfoQuery) -> Iter
         )
     summaries = (view.summary(INFO_TABLE, link.info_id) for link in links)
     return (summary for summary in summaries if summary is not None)
+
+
+def scan_infos_of_keyword(keyword_id: str, before: int | None) -> Scan[Info]:
+    """Return a scan of the infos of a keyword with an ordinal below `before`, or of all, newest first."""
+
+    def list_next(view: View, last: Info | None) -> Iterator[Info]:
+        end = before if last is None else last.ordinal
+        infos = list_infos_of_keyword(view, keyword_id, InfoQuery())
+        return infos if end is None else (info for info in infos if info.ordinal < end)
+
+    return Scan(INFO_TABLE, list_next)
 
 
 ROOT_OWNER = "user:local"

@@ -17,7 +17,7 @@ from knowhub.keywords.search.candidates import VisibleTree
 from knowhub.keywords.search.descent import DescentResult
 from knowhub.keywords.search.prompts import Goal, Intent
 from knowhub.keywords.service import DeleteOptions
-from knowhub.keywords.tree import find_by_token
+from knowhub.keywords.tree import BY_TOKEN
 from knowhub.sdk.arguments import (
     TreeText,
     check_flag,
@@ -350,7 +350,7 @@ class KeywordMethods:
         async def look_up(hub: Hub, ctx: RequestContext) -> list[str]:
             await hub.store.refresh(ctx.account)
             view = hub.store.view(ctx.account)
-            return list(dict.fromkeys(node.id for token in tokens for node in find_by_token(view, token)))
+            return list(dict.fromkeys(node.id for token in tokens for node in view.lookup(BY_TOKEN, token)))
 
         return self._thread.run(look_up)
 

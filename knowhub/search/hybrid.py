@@ -129,7 +129,7 @@ class HybridIndex(Generic[HeadT]):
         accept: Callable[[HeadT], bool],
         limit: int,
     ) -> SearchHits[HeadT]:
-        """See `KnowledgeIndex.search`. If the embedder fails, the search is lexical and `degraded` says so."""
+        """See `SearchIndex.search`. If the embedder fails, the search is lexical and `degraded` says so."""
         if not query_terms(text):
             return await self._lexical.search(account, text, groups, accept, limit)
         asking = asyncio.create_task(self._queries.get(text), name="embedding a query")

@@ -82,7 +82,7 @@ class AccountIndex(Generic[HeadT]):
     async def search(
         self, text: str, groups: Sequence[frozenset[str]], accept: Callable[[HeadT], bool], limit: int
     ) -> SearchHits[HeadT]:
-        """Return the `limit` best hits of index and tail together; see `KnowledgeIndex.search`.
+        """Return the `limit` best hits of index and tail together; see `SearchIndex.search`.
 
         When `search_wait_s` are over, rows that are not looked through yet are left out, and `degraded` says so.
         """

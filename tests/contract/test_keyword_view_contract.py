@@ -11,18 +11,18 @@ import pytest
 from knowhub.core.operation import Committed, Draft, View, Write, next_version
 from knowhub.keywords.model import INFOS, KEYWORDS, LINKS, ROOT_ID, InfoQuery, InfoSort, RelationType, make_link_id
 from knowhub.keywords.tree import (
-    count_children,
-    find_by_pinyin,
+    BY_INFO,
+    BY_KEYWORD,
+    BY_PARENT,
+    BY_PINYIN,
+    BY_TOKEN,
+    INFO_TABLE,
     find_by_term,
-    find_by_token,
     find_info,
     find_keyword,
     list_children,
     list_infos_of_keyword,
     list_keywords,
-    list_links_of_info,
-    list_links_of_keyword,
-    list_newest_infos,
 )
 from knowhub.stores.files.store import FileStore
 from tests.builders import CountedIds, FakeClock, open_files
@@ -116,13 +116,13 @@ async def test_an_account_without_a_tree_has_no_results(store: Store) -> None:
         None,
     ) * 4
     assert (
-        list(find_by_token(view, "python")),
-        list(find_by_pinyin(view, "zw")),
+        list(view.lookup(BY_TOKEN, "python")),
+        list(view.lookup(BY_PINYIN, "zw")),
         list(find_by_term(view, "python", 5)),
     ) == ([],) * 3
-    assert (list(list_children(view, ROOT_ID)), count_children(view, ROOT_ID)) == ([], 0)
-    assert (list(list_keywords(view)), list(list_newest_infos(view))) == ([], [])
-    assert (list(list_links_of_info(view, "i1")), list(list_links_of_keyword(view, "py"))) == ([], [])
+    assert (list(list_children(view, ROOT_ID)), view.count(BY_PARENT, ROOT_ID)) == ([], 0)
+    assert (list(list_keywords(view)), list(view.newest(INFO_TABLE))) == ([], [])
+    assert (list(view.lookup(BY_INFO, "i1")), list(view.lookup(BY_KEYWORD, "py"))) == ([], [])
     assert list(list_infos_of_keyword(view, "py", InfoQuery())) == []
 
 
@@ -132,11 +132,11 @@ async def test_a_written_tree_answers_as_its_rows(store: Store) -> None:
     view: View = store.view(ACCOUNT)
 
     check_view(view, rows)
-    assert [node.id for node in find_by_token(view, "python")] == ["py", "py2"]
-    assert [node.id for node in find_by_token(view, "蟒蛇")] == ["py"]
-    assert [node.id for node in find_by_pinyin(view, "zw")] == ["zh"]
+    assert [node.id for node in view.lookup(BY_TOKEN, "python")] == ["py", "py2"]
+    assert [node.id for node in view.lookup(BY_TOKEN, "蟒蛇")] == ["py"]
+    assert [node.id for node in view.lookup(BY_PINYIN, "zw")] == ["zh"]
     assert [node.id for node in list_children(view, "lang")] == ["py", "zh"]
-    assert [(link.info_id, link.relation) for link in list_links_of_keyword(view, "py")] == [
+    assert [(link.info_id, link.relation) for link in view.lookup(BY_KEYWORD, "py")] == [
         ("i1", RelationType.SOURCE),
         ("i2", RelationType.PRIMARY),
         ("i3", RelationType.RELATED),
@@ -191,17 +191,16 @@ async def test_a_decision_sees_earlier_decisions_of_its_batch(store: Store) -> N
         link_row("i1", "py2"),
     )
 
-    assert [node.id for node in find_by_token(view, "python")] == ["py", "new"]
-    assert (
-        [node.id for node in find_by_token(view, "中文")] == [node.id for node in find_by_pinyin(view, "zw")] == ["py2"]
-    )
+    assert [node.id for node in view.lookup(BY_TOKEN, "python")] == ["py", "new"]
+    assert [node.id for node in view.lookup(BY_TOKEN, "中文")] == ["py2"]
+    assert [node.id for node in view.lookup(BY_PINYIN, "zw")] == ["py2"]
     assert [node.id for node in find_by_term(view, "中文", 5)] == ["py2"]
     assert [node.id for node in list_children(view, "lang")] == ["py", "py2"]
-    assert (count_children(view, "lang"), count_children(view, "py"), count_children(view, ROOT_ID)) == (2, 1, 1)
+    assert (view.count(BY_PARENT, "lang"), view.count(BY_PARENT, "py"), view.count(BY_PARENT, ROOT_ID)) == (2, 1, 1)
     assert [node.id for node in list_keywords(view)] == [ROOT_ID, "lang", "py", "py2", "new"]
-    links = [(link.info_id, link.relation.value) for link in list_links_of_keyword(view, "py")]
+    links = [(link.info_id, link.relation.value) for link in view.lookup(BY_KEYWORD, "py")]
     assert links == [("i1", "EXAMPLE"), ("i3", "RELATED"), ("i4", "PRIMARY")]
-    assert sorted(link.keyword_id for link in list_links_of_info(view, "i1")) == ["py", "py2", "zh"]
+    assert sorted(link.keyword_id for link in view.lookup(BY_INFO, "i1")) == ["py", "py2", "zh"]
     gone, deleted, fresh = find_keyword(view, "zh"), find_info(view, "i2"), find_info(view, "i4")
     assert gone is not None
     assert deleted is not None
@@ -245,8 +244,8 @@ async def test_an_account_sees_no_keyword_of_another(store: Store) -> None:
     other: View = store.view("other")
 
     assert find_keyword(other, "py") is None
-    assert list(list_keywords(other)) == list(find_by_token(other, "python")) == []
-    assert list(list_newest_infos(other)) == []
+    assert list(list_keywords(other)) == list(other.lookup(BY_TOKEN, "python")) == []
+    assert list(other.newest(INFO_TABLE)) == []
 
 
 async def test_a_tree_that_is_read_back_answers_as_before(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ import pytest
 from knowhub.bootstrap import Hub, check_directory
 from knowhub.keywords.collections import RECORD_FORMATS
 from knowhub.keywords.model import NewInfo, NewKeyword, SearchStatus
-from knowhub.keywords.tree import list_newest_infos
+from knowhub.keywords.tree import INFO_TABLE
 from knowhub.knowledge.model import SearchQuery
 from knowhub.settings import Settings
 from knowhub.stores.files.projections.record_files import record_path
@@ -60,7 +60,7 @@ async def fill(folder: Path) -> DirectoryAnswers:
 async def ask(hub: Hub) -> DirectoryAnswers:
     found = await hub.knowledge.search.search(local(), SearchQuery("zebra"))
     keyword = await hub.keywords.search.search(local(), "python")
-    infos = [head.id for head in list_newest_infos(hub.store.view("default"))]
+    infos = [head.id for head in hub.store.view("default").newest(INFO_TABLE)]
     return DirectoryAnswers([str(record["id"]) for record in found.records], keyword, infos)
 
 

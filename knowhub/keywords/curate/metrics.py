@@ -9,7 +9,7 @@ from knowhub.core.operation import View
 from knowhub.core.request_context import RequestContext
 from knowhub.keywords import rendering, tree
 from knowhub.keywords.model import ROOT_ID, Node
-from knowhub.keywords.tree import find_info, list_links_of_info, list_links_of_keyword
+from knowhub.keywords.tree import BY_INFO, BY_KEYWORD, find_info
 
 DEEP_LEVEL = 6
 MAX_LISTED = 100
@@ -40,9 +40,9 @@ def measure_tree(view: View, ctx: RequestContext) -> Iterator[dict[str, Any] | N
     levels = yield from _measure_levels(view, ctx, used)
     orphans = [node.id for node in nodes if node.id not in levels or node.id not in used]
     orphan_infos = []
-    for info in tree.list_newest_infos(view):
+    for info in view.newest(tree.INFO_TABLE):
         yield None
-        linked = (link.keyword_id for link in list_links_of_info(view, info.id))
+        linked = (link.keyword_id for link in view.lookup(BY_INFO, info.id))
         if ctx.sees(info.audience) and not any(rendering.get_visible_node(view, ctx, item) for item in linked):
             orphan_infos.append(info.id)
     depths = Counter([0, *(levels[node.id] for node in nodes if node.id in levels)])
@@ -85,7 +85,7 @@ def _measure_levels(
 
 
 def _count_links(view: View, ctx: RequestContext, node: Node) -> int:
-    links = list_links_of_keyword(view, node.id)
+    links = view.lookup(BY_KEYWORD, node.id)
     if ctx.sees_everything:
         return len(links)
     infos = (find_info(view, link.info_id) for link in links)

@@ -17,7 +17,7 @@ from knowhub.keywords.mentions import find_names
 from knowhub.keywords.model import INFOS, ROOT_ID, InfoQuery, Node
 from knowhub.keywords.ports import KeywordText
 from knowhub.keywords.search.candidates import VisibleTree
-from knowhub.keywords.tree import count_children, count_links, list_infos_of_keyword, list_links_of_keyword
+from knowhub.keywords.tree import BY_KEYWORD, BY_PARENT, list_infos_of_keyword
 
 WIDE = 50
 MIN_GROUP = 5
@@ -52,7 +52,7 @@ class TreeSurvey:
         """Return whether a keyword has only a name: no description, alias, info or child."""
         view = self.visible_tree.view
         has_more = node.is_described or len(node.tokens) > 1
-        return not has_more and not count_children(view, node.id) and not count_links(view, node.id)
+        return not has_more and not view.count(BY_PARENT, node.id) and not view.count(BY_KEYWORD, node.id)
 
     def index_names(self) -> Iterator[dict[str, list[Node]] | None]:
         """Yield None where the caller may pause, and last the keywords by the normal forms of names and aliases."""
@@ -175,7 +175,7 @@ def _find_shared(survey: TreeSurvey, node: Node, other: Node) -> str | None:
         is_same = len({" ".join(row["description"].split()) for row in rows}) == 1
         # Two descriptions tell a language from a snake, whatever else the two have in common.
         return "the same name and description" if is_same else None
-    infos = [{link.info_id for link in list_links_of_keyword(view, item.id)[:_MAX_SHARED]} for item in (node, other)]
+    infos = [{link.info_id for link in view.lookup(BY_KEYWORD, item.id)[:_MAX_SHARED]} for item in (node, other)]
     return "the same name, and an info of both" if infos[0] & infos[1] else None
 
 

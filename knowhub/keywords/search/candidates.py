@@ -11,7 +11,7 @@ from knowhub.keywords import rendering, tree
 from knowhub.keywords.model import KEYWORDS, ROOT_ID, Node
 from knowhub.keywords.ports import KeywordText
 from knowhub.keywords.search.prompts import OutlineLine, PromptCandidate
-from knowhub.keywords.tree import find_by_pinyin, find_by_term, find_by_token
+from knowhub.keywords.tree import BY_PINYIN, BY_TOKEN, find_by_term
 
 MAX_PATH = 400
 MAX_DESCRIPTION = 300
@@ -173,10 +173,10 @@ def find_word_candidates(view: View, ctx: RequestContext, text: KeywordText, que
     pool = _WordCandidates(ctx)
     tokens = [token[:_MAX_TOKEN_CHARS] for token in text.tokens(query)]
     for token in tokens:
-        for node in find_by_pinyin(view, token)[:_NODES_PER_TERM]:
+        for node in view.lookup(BY_PINYIN, token)[:_NODES_PER_TERM]:
             pool.add(node, _SPELT)
         for part in _list_parts(token):
-            for node in find_by_token(view, part)[:_NODES_PER_TERM]:
+            for node in view.lookup(BY_TOKEN, part)[:_NODES_PER_TERM]:
                 pool.add(node, 0.0)
     # A lone digit is shared by too much.
     terms = [term for term in text.terms(query) if len(term) > 1 or not term.isdigit()]

@@ -23,7 +23,7 @@ from knowhub.keywords.model import (
 from knowhub.keywords.search.agent import KeywordAgent
 from knowhub.keywords.search.prompts import Goal
 from knowhub.keywords.search.text_search import Nearest, NearKeywords
-from knowhub.keywords.tree import Info, find_by_pinyin, find_by_token, list_links_of_keyword
+from knowhub.keywords.tree import BY_KEYWORD, BY_PINYIN, BY_TOKEN, Info
 
 EMPTY_QUERY = "empty_query"
 EXACT = "exact"
@@ -112,7 +112,7 @@ class KeywordSearch:
         if cached is not None and not (chooses and cached.status is SearchStatus.AMBIGUOUS):
             return cached
         view = self._store.view(ctx.account)
-        hits = _join_nodes(find_by_token(view, token) for token in request.tokens)
+        hits = _join_nodes(view.lookup(BY_TOKEN, token) for token in request.tokens)
         seen = [node for node in hits if ctx.sees(node.audience)]
         if len(seen) > 1 and chooses:
             return await self._disambiguate(request, seen)
@@ -132,7 +132,7 @@ class KeywordSearch:
         seen = rendering.find_by_path(view, ctx, self._text, query) if rendering.SEPARATOR in query else []
         if seen:
             return self._make_answer(view, ctx, seen, BY_PATH)[0]
-        spelt = _join_nodes(find_by_pinyin(view, token) for token in request.tokens)
+        spelt = _join_nodes(view.lookup(BY_PINYIN, token) for token in request.tokens)
         seen = [node for node in spelt if ctx.sees(node.audience) and self._has_full_pinyin(view, request, node)]
         return self._match_names(view, request, seen, PINYIN) if seen else None
 
@@ -224,7 +224,7 @@ class KeywordSearch:
         uses = [above.id for node in shown for above in tree.get_path(view, node.id)]
         if not ctx.sees_everything:
             # A hidden info may become visible, and count.
-            links = (islice(list_links_of_keyword(view, node.id), rendering.MAX_SIZE) for node in shown)
+            links = (islice(view.lookup(BY_KEYWORD, node.id), rendering.MAX_SIZE) for node in shown)
             uses += [link.info_id for of_node in links for link in of_node]
         return found, uses
 

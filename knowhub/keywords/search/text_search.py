@@ -1,11 +1,10 @@
 """Search over the texts of the tree: names and descriptions of keywords, and infos, by words and by meaning."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 from knowhub.core.operation import View
-from knowhub.core.recall import MAX_QUERY_CHARS, SearchHit, SearchHits, get_visible_lag
+from knowhub.core.recall import MAX_QUERY_CHARS, SearchHit, SearchHits, SearchIndex, get_visible_lag
 from knowhub.core.request_context import RequestContext
 from knowhub.core.scopes import visibility_facets
 from knowhub.keywords.model import INFOS, KEYWORDS, ROOT_ID, Node
@@ -18,24 +17,10 @@ EVERYTHING = frozenset({KEYWORDS, INFOS})
 ONLY_KEYWORDS = frozenset({KEYWORDS})
 
 
-class TreeIndex(Protocol):
-    """Finds keywords and infos by their texts."""
-
-    async def search(
-        self,
-        account: str,
-        text: str,
-        groups: Sequence[frozenset[str]],
-        accept: Callable[[Node | Info], bool],
-        limit: int,
-    ) -> SearchHits[Node | Info]:
-        """Return the best accepted rows that have one facet of each group."""
-
-
 class TreeTextSearch:
     """Finds keywords and infos by their texts. `floor` is the least relevance to the rarest words of a query."""
 
-    def __init__(self, index: TreeIndex, floor: float) -> None:
+    def __init__(self, index: SearchIndex[Node | Info], floor: float) -> None:
         self._index = index
         self._floor = floor
 

@@ -9,12 +9,7 @@ import pytest
 from knowhub.core.operation import View
 from knowhub.engine.view import AccountView, Overlay
 from knowhub.keywords.model import INFOS, LINKS, InfoQuery, InfoSort, RelationType
-from knowhub.keywords.tree import (
-    find_info,
-    list_infos_of_keyword,
-    list_links_of_info,
-    list_newest_infos,
-)
+from knowhub.keywords.tree import BY_INFO, INFO_TABLE, find_info, list_infos_of_keyword
 from knowhub.wiring.collections import COLLECTIONS
 from tests.builders import OWNER
 from tests.fakes.account_rows import AccountRows
@@ -44,7 +39,7 @@ class LinkedAccount:
         return [head.id for head in list_infos_of_keyword(self.view, keyword_id, query or InfoQuery())]
 
     def of_info(self, info_id: str) -> dict[str, str]:
-        return {link.keyword_id: link.relation.value for link in list_links_of_info(self.view, info_id)}
+        return {link.keyword_id: link.relation.value for link in self.view.lookup(BY_INFO, info_id)}
 
 
 def overlay_rows(linked: LinkedAccount, *rows: dict[str, Any]) -> View:
@@ -85,7 +80,7 @@ def test_an_operation_may_hold_new_known_and_repeated_infos() -> None:
         info_row("b"), info_row("a", version=2, scopes=["team:web"]), info_row("b", version=2, content="later")
     )
 
-    assert [head.id for head in list_newest_infos(linked.view, None)] == ["b", "a"]
+    assert [head.id for head in linked.view.newest(INFO_TABLE, None)] == ["b", "a"]
     assert orjson.loads(linked.view.raw(INFOS, "b") or b"")["content"] == "later"
     head = find_info(linked.view, "a")
     assert head is not None
@@ -101,7 +96,7 @@ def test_a_link_to_a_lost_info_is_still_read() -> None:
     assert head is not None
     assert not head.live
     assert linked.view.raw(INFOS, "lost") is None
-    assert list(list_newest_infos(linked.view, None)) == []
+    assert list(linked.view.newest(INFO_TABLE, None)) == []
     assert orjson.loads(linked.view.raw(LINKS, "lost:k") or b"") == link_row("lost", "k")
 
 

@@ -19,7 +19,7 @@ from knowhub.keywords.model import KEYWORDS, LINKS, ROOT_ID, NewKeyword, TreeOpt
 from knowhub.keywords.search.agent import KeywordAgent
 from knowhub.keywords.search.text_search import NearKeywords
 from knowhub.keywords.service import DeleteOptions, KeywordService
-from knowhub.keywords.tree import find_keyword, list_keywords, list_links_of_keyword
+from knowhub.keywords.tree import BY_KEYWORD, find_keyword, list_keywords
 from knowhub.operations.service import OperationsService
 from knowhub.wiring.collections import COLLECTIONS
 from tests.builders import CountedIds, FakeClock, caller, local
@@ -63,7 +63,7 @@ class CuratedTree:
         links = [
             view.get(LINKS, f"{link.info_id}:{row['id']}") or {}
             for row in keywords
-            for link in list_links_of_keyword(view, row["id"])
+            for link in view.lookup(BY_KEYWORD, row["id"])
         ]
         return {
             row.get("id") or f"{row['info_id']}:{row['keyword_id']}": {

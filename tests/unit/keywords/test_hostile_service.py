@@ -17,7 +17,7 @@ import pytest
 from knowhub.bootstrap import Hub, open_hub
 from knowhub.core.language_models import ChatModel, ChatReply, ChatRequest
 from knowhub.keywords.model import INFOS, KEYWORDS, LINKS, ROOT_ID
-from knowhub.keywords.tree import list_keywords, list_links_of_info, list_newest_infos
+from knowhub.keywords.tree import BY_INFO, INFO_TABLE, list_keywords
 from knowhub.settings import Settings
 from knowhub.web.app import create_app
 from knowhub.wiring.adapters import Overrides
@@ -70,10 +70,10 @@ class Service:
         """Return every live row of the tree as JSON text."""
         view = self.hub.store.view("default")
         keys = [(KEYWORDS, node.id) for node in list_keywords(view)]
-        for head in list_newest_infos(view):
+        for head in view.newest(INFO_TABLE):
             keys += [
                 (INFOS, head.id),
-                *((LINKS, f"{head.id}:{link.keyword_id}") for link in list_links_of_info(view, head.id)),
+                *((LINKS, f"{head.id}:{link.keyword_id}") for link in view.lookup(BY_INFO, head.id)),
             ]
         return {(collection, row_id): view.raw(collection, row_id) or b"" for collection, row_id in keys}
 

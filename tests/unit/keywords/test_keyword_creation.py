@@ -20,7 +20,7 @@ from knowhub.keywords.search.agent import DedupDecision, KeywordAgent
 from knowhub.keywords.search.descent import DescentResult, ViewOf
 from knowhub.keywords.search.prompts import Goal, Intent
 from knowhub.keywords.service import DeleteOptions, KeywordService
-from knowhub.keywords.tree import find_by_token
+from knowhub.keywords.tree import BY_TOKEN
 from tests.builders import CountedIds, FakeClock
 from tests.fakes.memory_store import MemoryStore
 from tests.fakes.queued_chat import QueuedChat, point_to
@@ -145,7 +145,7 @@ async def test_a_parent_deleted_during_the_call_is_asked_for_again(store: Memory
     first, second = await create_keyword(others, "first"), await create_keyword(others, "second")
 
     async def drop_first() -> None:
-        if find_by_token(store.view("default"), "first"):
+        if store.view("default").lookup(BY_TOKEN, "first"):
             await others.delete(ANN, first)
 
     agent = InterruptedAgent([point_to("first"), point_to("second")], drop_first)
