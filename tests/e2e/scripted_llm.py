@@ -10,7 +10,7 @@ answer takes the next step; after the last one the model says `missing`. A step 
     garbage, other_schema, invented_ids                        true
     huge                     how many bytes to write           slow_drip seconds between two bytes
     late                     seconds; the answer is `missing`  close     true: the connection is dropped
-    status                   such as 429, with `retry_after`   refuse_rung  `response_format`, `tools` or `schema`:
+    status                   such as 429, with `retry_after`   refuse_rung  `response_format` or `schema`:
                                                                what this request may not hold
 
 It is an embedder and a reranker too: `/v1/embeddings` and `/v1/rerank` have steps of their own, which `POST
@@ -45,7 +45,6 @@ _REASONS = {200: "OK", 400: "Bad Request", 401: "Unauthorized", 404: "Not Found"
 _REFUSED = {
     "response_format": "response_format is not supported",
     "schema": "response_format.type json_schema is not supported",
-    "tools": "tools are not supported by this model",
     "documents": "missing field `texts`",
 }
 
@@ -242,10 +241,6 @@ def _schema_of(asked: Mapping[str, Any]) -> Mapping[str, Any]:
 
 def _completion(asked: Mapping[str, Any], text: str) -> dict[str, Any]:
     message: dict[str, Any] = {"role": "assistant", "content": text}
-    if asked.get("tools"):
-        name = asked["tools"][0]["function"]["name"]
-        call = {"id": "call_1", "type": "function", "function": {"name": name, "arguments": text}}
-        message = {"role": "assistant", "content": None, "tool_calls": [call]}
     choice = {"index": 0, "finish_reason": "stop", "message": message}
     return {
         "id": "scripted",
