@@ -19,7 +19,7 @@ from knowhub.context.commit.session_node import (
     plan_session,
     summarize_session,
 )
-from knowhub.context.commit.tool_calls import CALL, continue_use_ids
+from knowhub.context.commit.tool_calls import continue_calls, list_call_ids
 from knowhub.context.commit_model import CandidateMemory, SessionCommit
 from knowhub.context.model import READING, ContextSummary, MemoryContext
 from knowhub.context.queries import list_memories_in
@@ -104,8 +104,8 @@ class CommitDecider:
         candidates = extracted.candidates
         if len(state.fresh) == len(state.parts) > 0:
             # It repeats nothing, and so do the calls of tools that it names.
-            candidates = _continue_calls(candidates, counted)
-        calls = [call for call in _list_call_ids(candidates) if call not in counted]
+            candidates = continue_calls(candidates, counted)
+        calls = [call for call in list_call_ids(candidates) if call not in counted]
         if not state.fresh and not calls:
             return CommitDecision(state.row, stats)
         new = part_writes(view, self.whose, state, calls)
@@ -196,19 +196,3 @@ def _list_new(
             named = [named for source in candidate.source_refs if (named := ids.get(source))]
             facts = {**candidate.facts, "message_ids": named, "noted_at": clock.iso(view.now)}
             yield replace(candidate, facts=facts | ({"uses": uses} if uses else {}))
-
-
-def _list_call_ids(candidates: Sequence[CandidateMemory]) -> list[str]:
-    """Return the ids of the calls of tools that the commit names."""
-    uses = (use["id"] for candidate in candidates for use in candidate.facts.get("uses", ()))
-    return [use_id for use_id in uses if use_id.startswith(CALL)]
-
-
-def _continue_calls(candidates: Sequence[CandidateMemory], counted: frozenset[str]) -> list[CandidateMemory]:
-    """Return the candidates with calls that nothing names but their order counted behind those that are."""
-    names = continue_use_ids(_list_call_ids(candidates), counted)
-    continued = []
-    for candidate in candidates:
-        uses = [{**use, "id": names.get(use["id"], use["id"])} for use in candidate.facts.get("uses", ())]
-        continued.append(replace(candidate, facts={**candidate.facts, "uses": uses}) if uses else candidate)
-    return continued
