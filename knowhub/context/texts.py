@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Final
 
 from knowhub.context import times
-from knowhub.context.model import NODES, PARTS
+from knowhub.context.model import PARTS
 from knowhub.core.clock import parse_iso
 from knowhub.core.operation import Row, is_live
 
@@ -29,14 +29,9 @@ def get_indexed_text(collection: str, row: Row) -> str:
     return f"{row['abstract']}"
 
 
-def get_indexed_node(row: Row) -> tuple[bool, str]:
-    """Return what search looks at of a node."""
-    return is_live(row), get_indexed_text(NODES, row)
-
-
-def get_indexed_part(row: Row) -> tuple[bool, str]:
-    """Return what search looks at of a part."""
-    return is_live(row), get_indexed_text(PARTS, row)
+def get_searched_value(collection: str, row: Row) -> tuple[bool, str]:
+    """Return what search looks at of a node or a part."""
+    return is_live(row), get_indexed_text(collection, row)
 
 
 def get_indexed_dates(collection: str, row: Row) -> list[str]:
@@ -48,7 +43,7 @@ def get_indexed_dates(collection: str, row: Row) -> list[str]:
     if moment is None:
         return []
     # Days are those of where it was said.
-    moment += ahead_s(collection, row)
+    moment += utc_offset_s(collection, row)
     text = str(row["content"] if collection == PARTS else row["abstract"])[:MAX_DATED_CHARS]
     return times.date_tags(moment, times.list_named_times(text, moment))
 
@@ -63,7 +58,7 @@ def get_time(collection: str, row: Row) -> float | None:
         return None
 
 
-def ahead_s(collection: str, row: Row) -> float:
+def utc_offset_s(collection: str, row: Row) -> float:
     """Return how far clocks were ahead of UTC where it was said, in seconds; 0 where that is not known."""
     if get_time(collection, row) is None:
         return 0.0

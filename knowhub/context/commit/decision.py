@@ -19,7 +19,7 @@ from knowhub.context.commit.session_node import (
     plan_session,
     summarize_session,
 )
-from knowhub.context.commit.tool_calls import continue_calls, list_call_ids
+from knowhub.context.commit.tool_calls import list_call_ids, renumber_calls
 from knowhub.context.commit_model import CandidateMemory, SessionCommit
 from knowhub.context.model import READING, ContextSummary, MemoryContext
 from knowhub.context.queries import list_memories_in
@@ -104,7 +104,7 @@ class CommitDecider:
         candidates = extracted.candidates
         if len(state.fresh) == len(state.parts) > 0:
             # It repeats nothing, and so do the calls of tools that it names.
-            candidates = continue_calls(candidates, counted)
+            candidates = renumber_calls(candidates, counted)
         calls = [call for call in list_call_ids(candidates) if call not in counted]
         if not state.fresh and not calls:
             return CommitDecision(state.row, stats)
@@ -140,7 +140,7 @@ def plan_candidate(view: View, writer: ContextWriter, whose: MemoryContext, cand
     """Plan a candidate on the rows as they are by now, and write what it says."""
     facts = candidate.facts
     if facts.get("is_change") or facts.get("is_over"):
-        replaced = _find_replaced(view, writer, candidate, whose)
+        replaced = _find_replaced_plan(view, writer, candidate, whose)
         if replaced is not None:
             changed = {"target": replaced["id"], "is_single": True, "is_forgotten": facts.get("is_over")}
             candidate = replace(candidate, facts={**facts, **changed})
@@ -150,7 +150,9 @@ def plan_candidate(view: View, writer: ContextWriter, whose: MemoryContext, cand
     return plan, writer.apply_plan(whose, plan), candidate.source_refs
 
 
-def _find_replaced(view: View, writer: ContextWriter, candidate: CandidateMemory, whose: MemoryContext) -> Row | None:
+def _find_replaced_plan(
+    view: View, writer: ContextWriter, candidate: CandidateMemory, whose: MemoryContext
+) -> Row | None:
     """Return the live plan that has most words in common with what changes or cancels it."""
     best, most = None, 0
     heads: Sequence[ContextSummary] = list_memories_in(view, uri.parent_of(find_target(candidate, whose)))
@@ -170,7 +172,7 @@ def _count_shared(candidate: CandidateMemory, row: Row) -> int:
     facts, stored = candidate.facts, str(row["content"])
     day = str(row["metadata"].get("said_at") or "")
     if facts.get("is_over"):
-        named, known = (_list_topics(text, facts["date"]) for text in (candidate.content, stored))
+        named, known = (_find_plan_words(text, facts["date"]) for text in (candidate.content, stored))
         is_same = day.startswith(facts["date"]) and (not named or named & known)
         return 1 + len(named & known) if is_same else 0
     shared = len(list_content_words(candidate.content) & list_content_words(stored))
@@ -178,7 +180,7 @@ def _count_shared(candidate: CandidateMemory, row: Row) -> int:
     return shared if shared > int(day < str(facts.get("said_at") or "")) else 0
 
 
-def _list_topics(text: str, day: str) -> set[str]:
+def _find_plan_words(text: str, day: str) -> set[str]:
     """Return the words of a plan without its day, and without those that cancel it."""
     for mention in dates.iter_times(text, date.fromisoformat(day)):
         text = text.replace(mention.words, " ")

@@ -150,7 +150,7 @@ def plan_session(
         **({BY: "rules", SUMMARISED: count} if summary else {}),
         "session_id": whose.session_id,
         "message_count": count,
-        **_get_speaking_metadata(times, roles),
+        **_get_speaker_metadata(times, roles),
         _COMMITTED: before.get(_COMMITTED, 0) + 1,
         COUNTED_CALLS: [*before.get(COUNTED_CALLS, ()), *calls][-_MAX_COUNTED:],
         **marks,
@@ -167,7 +167,7 @@ def plan_session(
     return WritePlan(action, state.uri, patch, (), (EventType.UPSERT_CONTEXT,), reason)
 
 
-def _get_speaking_metadata(times: Iterable[str | None], roles: Iterable[str]) -> dict[str, Any]:
+def _get_speaker_metadata(times: Iterable[str | None], roles: Iterable[str]) -> dict[str, Any]:
     """Return who speaks in a session, and from when to when."""
     said = [time for time in times if time]
     known = sorted((moment, time) for time in said if (moment := moment_of(time)))

@@ -64,7 +64,7 @@ def list_call_ids(candidates: Iterable[CandidateMemory]) -> list[str]:
     return [use_id for use_id in uses if use_id.startswith(_CALL)]
 
 
-def continue_calls(candidates: Sequence[CandidateMemory], counted: Iterable[str]) -> list[CandidateMemory]:
+def renumber_calls(candidates: Sequence[CandidateMemory], counted: Iterable[str]) -> list[CandidateMemory]:
     """Return the candidates with calls that nothing names but their order numbered after those that are counted."""
     last: dict[str, int] = {}
     for use_id in counted:
