@@ -140,7 +140,7 @@ NODE_TABLE: Final = TableSchema(
     partial(_summarize, NODES),
     indexes=(NODES_BY_TEXT, NODES_BY_PARENT, NODES_BY_SOURCE, NODES_TO_READ),
     totals=(FOLDERS,),
-    searched_value=partial(texts.get_searched_value, NODES),
+    searched_value=texts.get_indexed_node,
 )
 
 PARTS_BY_TEXT: Final = Index[ContextSummary](PARTS, "by_text", keys=lambda head: (head.text_num,), of_deleted=True)
@@ -151,7 +151,7 @@ PART_TABLE: Final = TableSchema(
     PARTS,
     partial(_summarize, PARTS),
     indexes=(PARTS_BY_TEXT, PARTS_BY_SESSION),
-    searched_value=partial(texts.get_searched_value, PARTS),
+    searched_value=texts.get_indexed_part,
 )
 SEARCHED_TEXTS: Final = (NODES_BY_TEXT, PARTS_BY_TEXT)
 

@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Final
 
 from knowhub.context import times
-from knowhub.context.model import PARTS
+from knowhub.context.model import NODES, PARTS
 from knowhub.core.clock import parse_iso
 from knowhub.core.operation import Row, is_live
 
@@ -29,9 +29,14 @@ def get_indexed_text(collection: str, row: Row) -> str:
     return f"{row['abstract']}"
 
 
-def get_searched_value(collection: str, row: Row) -> tuple[bool, str]:
-    """Return what search looks at of a node or a part."""
-    return is_live(row), get_indexed_text(collection, row)
+def get_indexed_node(row: Row) -> tuple[bool, str]:
+    """Return what search looks at of a node."""
+    return is_live(row), get_indexed_text(NODES, row)
+
+
+def get_indexed_part(row: Row) -> tuple[bool, str]:
+    """Return what search looks at of a part."""
+    return is_live(row), get_indexed_text(PARTS, row)
 
 
 def get_indexed_dates(collection: str, row: Row) -> list[str]:
