@@ -153,8 +153,8 @@ class Memories:
         directories = work.exports.directories
         commits = CommitCoordinator(store, simplify, directories, work.extraction)
         search = MemorySearch(store, indexes.memories.index, adapters.clock, reranker, settings.rerank_budget_s)
-        self.nodes = ContextService(store, commits, search, directories, simplify)
-        self.authoring = MemoryAuthoring(store, directories)
+        self.nodes = ContextService(store, commits, search)
+        self.authoring = MemoryAuthoring(store, directories, simplify)
         self.outbox = indexes.outbox
         self.extraction = work.extraction
         self.distillation = Distillation(store, records)

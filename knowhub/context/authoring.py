@@ -1,17 +1,19 @@
-"""Memories that a person or an agent writes by hand: create, move, link and unlink."""
+"""Memories that a person or an agent writes by hand: create, edit, move, link, unlink and forget."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from knowhub.context import edits, uri
-from knowhub.context.commit import memory_page
+from knowhub.context.commit import memory_page, session_node
 from knowhub.context.commit.context_writer import MAX_EDGES, ContextWriter
 from knowhub.context.edits import FORGOTTEN, parse_own_uri
 from knowhub.context.events import MOVED_FROM
-from knowhub.context.model import NODES, ContextType, MemoryCategory, RelationEdge
+from knowhub.context.model import NODES, ContextNode, ContextType, MemoryCategory, RelationEdge
 from knowhub.context.ports import ContextDirectories
 from knowhub.context.queries import find_memory, list_memories
+from knowhub.context.retrieval.blocks import read_node
+from knowhub.conversations.sentences import Fold
 from knowhub.core import permissions
 from knowhub.core.errors import Conflict, InvalidInput, NotFound
 from knowhub.core.operation import (
@@ -31,6 +33,8 @@ from knowhub.core.operation import (
 )
 from knowhub.core.request_context import RequestContext
 
+_WITHOUT_STATEMENTS = (MemoryCategory.SESSIONS, MemoryCategory.TOOLS, MemoryCategory.SKILLS)
+
 
 @dataclass(frozen=True, slots=True)
 class NewMemory:
@@ -44,21 +48,22 @@ class NewMemory:
 
 
 @dataclass(frozen=True, slots=True)
-class AuthoredNode:
-    """The URI that was written; `operation_id` is None if nothing changed."""
+class WrittenNode:
+    """A node after it was written; `operation_id` is None if nothing changed."""
 
-    uri: str
+    node: ContextNode
     operation_id: str | None
 
 
 class MemoryAuthoring:
     """Each verb is one operation that can be undone. A committed session does not overwrite what is written here."""
 
-    def __init__(self, store: Store, directories: ContextDirectories) -> None:
+    def __init__(self, store: Store, directories: ContextDirectories, fold: Fold) -> None:
         self._store = store
         self._directories = directories
+        self._fold = fold
 
-    async def create(self, ctx: RequestContext, new: NewMemory, key: IdempotencyKey | None = None) -> AuthoredNode:
+    async def create(self, ctx: RequestContext, new: NewMemory, key: IdempotencyKey | None = None) -> WrittenNode:
         """Create a memory. Raises InvalidInput, Forbidden for a reader, and Conflict where its URI is taken."""
         permissions.check_can_write(ctx)
         whose = uri.memory_context(ctx)
@@ -75,11 +80,11 @@ class MemoryAuthoring:
             writer.merge_node(whose, address, {**layers, "metadata": page["metadata"]})
             return Draft("create_memory", writer.writes())
 
-        return await self._commit(ctx, address, decide, key)
+        return await self._commit_node(ctx, address, decide, key)
 
     async def move(
         self, ctx: RequestContext, address: str, to: str, expected: int | None = None, key: IdempotencyKey | None = None
-    ) -> AuthoredNode:
+    ) -> WrittenNode:
         """Give a memory another URI in the same space; edges that lead to it follow.
 
         Raises NotFound, Forbidden, VersionConflict, Conflict where `to` is taken, and InvalidInput for a session, a
@@ -110,9 +115,9 @@ class MemoryAuthoring:
                 + [Write(NODES, str(other["id"]), other) for other in followed],
             )
 
-        return await self._commit(ctx, target.text, LongDecision(decide), key)
+        return await self._commit_node(ctx, target.text, LongDecision(decide), key)
 
-    async def link(self, ctx: RequestContext, edge: RelationEdge, key: IdempotencyKey | None = None) -> AuthoredNode:
+    async def link(self, ctx: RequestContext, edge: RelationEdge, key: IdempotencyKey | None = None) -> WrittenNode:
         """Add an edge between two memories, or change the one of its type. A memory has at most 200 edges.
 
         Raises NotFound, Forbidden where the caller may not change the first memory, Conflict, and InvalidInput.
@@ -135,7 +140,7 @@ class MemoryAuthoring:
                 return Unchanged()
             return Draft("link_memories", [_relate(row, [*others, new], view.now)])
 
-        return await self._commit(ctx, edge.from_uri, decide, key)
+        return await self._commit_node(ctx, edge.from_uri, decide, key)
 
     async def unlink(
         self,
@@ -144,7 +149,7 @@ class MemoryAuthoring:
         to_uri: str,
         relation_type: str | None = None,
         key: IdempotencyKey | None = None,
-    ) -> AuthoredNode:
+    ) -> WrittenNode:
         """Remove the edges between two memories, only those of a type where one is given. Raises as `link`."""
         permissions.check_can_write(ctx)
 
@@ -155,28 +160,71 @@ class MemoryAuthoring:
                 raise NotFound(f"no edge leads from {from_uri!r} to {to_uri!r}")
             return Draft("unlink_memories", [_relate(row, others, view.now)])
 
-        return await self._commit(ctx, from_uri, decide, key)
+        return await self._commit_node(ctx, from_uri, decide, key)
 
-    async def _commit(
+    async def edit(
+        self,
+        ctx: RequestContext,
+        address: str,
+        patch: Mapping[str, Any],
+        expected: int | None = None,
+        key: IdempotencyKey | None = None,
+    ) -> WrittenNode:
+        """Correct layers of a memory; with its content go the layers above it, where the patch has none for them.
+
+        Raises NotFound, Forbidden, VersionConflict, and InvalidInput for a message.
+        """
+        permissions.check_can_write(ctx)
+
+        def decide(view: View) -> Draft | Unchanged:
+            head = edits.get_editable_summary(view, ctx, address, expected)
+            row = edits.row_at(view, head)
+            after: Row | None = edits.apply_patch(
+                head, row, memory_page.complete_layers(head.category, row, patch), view.now
+            )
+            if after is None:
+                return Unchanged()
+            if head.category not in _WITHOUT_STATEMENTS:
+                after = memory_page.edit_page(row, after, view.now)
+            return Draft("edit_memory", [Write(NODES, address, after)])
+
+        return await self._commit_node(ctx, address, decide, key)
+
+    async def delete(
+        self, ctx: RequestContext, address: str, expected: int | None = None, key: IdempotencyKey | None = None
+    ) -> str:
+        """Forget a memory, a message, or a session with its messages; return the operation, which can be undone.
+
+        A session that is committed again does not bring back what was forgotten of it, and what it is said to be about
+        is said anew without that. Raises as `edit`.
+        """
+        permissions.check_can_write(ctx)
+
+        def decide(view: View) -> Draft:
+            head = edits.get_editable_summary(view, ctx, address, expected)
+            session = session_node.remove_message(view, head, self._fold) if head.is_part else []
+            return Draft("delete_memory", [*session, *edits.deletion_writes(view, head, view.now)])
+
+        operation_id = await self._commit(ctx, LongDecision(decide), key)
+        if operation_id is None:
+            raise NotFound.of("memory", address)
+        return operation_id
+
+    async def _commit_node(
         self, ctx: RequestContext, address: str, decide: Decide[View], key: IdempotencyKey | None
-    ) -> AuthoredNode:
-        return AuthoredNode(address, await commit_nodes(self._store, self._directories, ctx, decide, key))
+    ) -> WrittenNode:
+        operation_id = await self._commit(ctx, decide, key)
+        view = self._store.view(ctx.account)
+        return WrittenNode(read_node(view, ctx, edits.get_visible_summary(view, ctx, address)), operation_id)
 
-
-async def commit_nodes(
-    store: Store,
-    directories: ContextDirectories,
-    ctx: RequestContext,
-    decide: Decide[View],
-    key: IdempotencyKey | None,
-) -> str | None:
-    """Write nodes and their directories; return the id of the operation, None if nothing changed."""
-    outcome = await store.commit(ctx.account, ctx.actor, decide, key)
-    if not isinstance(outcome, Committed):
-        return None
-    # Where a directory has to wait, the leader brings it up: the log has it already.
-    await directories.project(ctx.account, outcome.operation)
-    return outcome.operation.operation_id
+    async def _commit(self, ctx: RequestContext, decide: Decide[View], key: IdempotencyKey | None) -> str | None:
+        """Write nodes and their directories; return the id of the operation, None if nothing changed."""
+        outcome = await self._store.commit(ctx.account, ctx.actor, decide, key)
+        if not isinstance(outcome, Committed):
+            return None
+        # Where a directory has to wait, the leader brings it up: the log has it already.
+        await self._directories.project(ctx.account, outcome.operation)
+        return outcome.operation.operation_id
 
 
 def _new_uri(ctx: RequestContext, space: str, new: NewMemory) -> str:

@@ -101,8 +101,8 @@ class ContextSummary:
     """A node or a part without its content: what filters, listing and ranking need.
 
     `text_num` names the change that last wrote what is searched of it, `signature` is a hash of that.
-    `occurred_at` is when a message was said, or an event takes place, in seconds since the epoch; `ahead_s` is how far
-    clocks were ahead of UTC there. `number` counts the parts of a session from 0, and is 0 for nodes. `name` is who
+    `occurred_at` is when a message was said, or an event takes place, in seconds since the epoch; `utc_offset_s` is how
+    far clocks were ahead of UTC there. `number` counts the parts of a session from 0, and is 0 for nodes. `name` is who
     said a part, or what a node is called; `abstract` is its L0 text, shortened to 300 characters. `sources` are the
     URIs of the messages that an extracted memory comes from, the first 32 of them. `role` is that of a part.
     `outdated` are messages that said what a memory does not state any more. `unread` is how many messages of a session
@@ -125,7 +125,7 @@ class ContextSummary:
     name: str
     abstract: str
     occurred_at: float | None
-    ahead_s: float
+    utc_offset_s: float
     updated_at: float
     message_id: str | None = None
     has_overview: bool = True

@@ -8,7 +8,6 @@ from urllib.parse import unquote
 
 from knowhub.context import texts, uri
 from knowhub.context.model import CALLS, HISTORY, NODES, PARTS, READING, STATEMENTS, ContextSummary, MemoryCategory
-from knowhub.context.texts import get_indexed_node, get_indexed_part
 from knowhub.core import scopes
 from knowhub.core.clock import parse_iso
 from knowhub.core.erasing import is_erased
@@ -53,7 +52,7 @@ def head_of(collection: str, row: Row, text_num: int, earlier: ContextSummary | 
         name=name,
         abstract=abstract,
         occurred_at=occurred_at,
-        ahead_s=texts.ahead_s(collection, row),
+        utc_offset_s=texts.utc_offset_s(collection, row),
         updated_at=parse_iso(str(row["updated_at"])),
         message_id=row["message_id"] if is_part else None,
         has_overview=is_part or bool(row["overview"]),
@@ -141,7 +140,7 @@ NODE_TABLE: Final = TableSchema(
     partial(_summarize, NODES),
     indexes=(NODES_BY_TEXT, NODES_BY_PARENT, NODES_BY_SOURCE, NODES_TO_READ),
     totals=(FOLDERS,),
-    searched_value=get_indexed_node,
+    searched_value=texts.get_indexed_node,
 )
 
 PARTS_BY_TEXT: Final = Index[ContextSummary](PARTS, "by_text", keys=lambda head: (head.text_num,), of_deleted=True)
@@ -152,7 +151,7 @@ PART_TABLE: Final = TableSchema(
     PARTS,
     partial(_summarize, PARTS),
     indexes=(PARTS_BY_TEXT, PARTS_BY_SESSION),
-    searched_value=get_indexed_part,
+    searched_value=texts.get_indexed_part,
 )
 SEARCHED_TEXTS: Final = (NODES_BY_TEXT, PARTS_BY_TEXT)
 

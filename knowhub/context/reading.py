@@ -58,7 +58,9 @@ def add_messages(
     return {**reading, "waiting": waiting, "since": since if waiting else None, "recalled": known}
 
 
-def take_segment(row: Row, first: int, end: int, counts: Mapping[str, int], dropped: Mapping[str, int]) -> Row | None:
+def mark_segment_read(
+    row: Row, first: int, end: int, counts: Mapping[str, int], dropped: Mapping[str, int]
+) -> Row | None:
     """Return the metadata of a session whose waiting messages from `first` to before `end` were read.
 
     None where these do not wait (any more): somebody else has read them.

@@ -1,36 +1,30 @@
-"""The verbs on layered memories: commit, read, search, list, edit and forget."""
+"""The verbs that read layered memories, and the commit of a session."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
-from typing import Any
 
 from knowhub.context import edits, sessions, uri
-from knowhub.context.authoring import commit_nodes
-from knowhub.context.commit import memory_page, session_node
 from knowhub.context.commit.commit_coordinator import CommitCoordinator
 from knowhub.context.commit.current_memories import DEFAULT_TOKENS, CurrentMemories, gather_current, list_standing
 from knowhub.context.commit_model import CommitResult, SessionCommit
 from knowhub.context.edits import parse_own_uri
-from knowhub.context.model import NODES, ContextNode, ContextSummary, Level, MemoryCategory, NodeSummary
-from knowhub.context.ports import ContextDirectories
+from knowhub.context.model import ContextNode, ContextSummary, Level, NodeSummary
 from knowhub.context.queries import find_memory, list_folders, list_memories_in
 from knowhub.context.retrieval.blocks import read_layer, read_node
 from knowhub.context.retrieval.search import MemorySearch, explain_block
 from knowhub.context.search_model import MemoryLimits, MemorySearchResult, RetrievedBlock
 from knowhub.context.sessions import SessionReading
 from knowhub.context.uri import list_visible_spaces
-from knowhub.conversations.sentences import Fold
-from knowhub.core import clock, permissions
+from knowhub.core import clock
 from knowhub.core.errors import InvalidInput, NotFound
-from knowhub.core.operation import Draft, IdempotencyKey, LongDecision, Row, Store, Unchanged, View, Write
+from knowhub.core.operation import IdempotencyKey, Store, View
 from knowhub.core.request_context import RequestContext
 
 MAX_LISTED = 5_000
 MAX_DEPTH = 8
 _MAX_STANDING = 3
 _RESULTS_A_STANDING = 5
-_WITHOUT_STATEMENTS = (MemoryCategory.SESSIONS, MemoryCategory.TOOLS, MemoryCategory.SKILLS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,14 +96,6 @@ def _is_visible(view: View, ctx: RequestContext, address: str) -> bool:
     return head is not None and head.live and ctx.sees(head.audience)
 
 
-@dataclass(frozen=True, slots=True)
-class EditedNode:
-    """A node after a correction; `operation_id` is None if nothing changed."""
-
-    node: ContextNode
-    operation_id: str | None
-
-
 class ContextService:
     """Layered memories over a store that makes every decision durable before it is acknowledged."""
 
@@ -118,14 +104,10 @@ class ContextService:
         store: Store,
         commits: CommitCoordinator,
         search: MemorySearch,
-        directories: ContextDirectories,
-        fold: Fold,
     ) -> None:
         self._store = store
         self._commits = commits
         self._search = search
-        self._directories = directories
-        self._fold = fold
 
     async def commit_session(
         self, ctx: RequestContext, commit: SessionCommit, key: IdempotencyKey | None = None
@@ -178,8 +160,8 @@ class ContextService:
 
     async def get_node(self, ctx: RequestContext, address: str) -> ContextNode:
         """Return a node, or a message, with all of its layers. Raises InvalidInput and NotFound."""
-        await self._store.refresh(ctx.account)
-        return self._node(ctx, address)
+        view = await self._view(ctx)
+        return read_node(view, ctx, edits.get_visible_summary(view, ctx, address))
 
     async def list_children(
         self, ctx: RequestContext, address: str | None = None, *, recursive: bool = False, depth: int = 1
@@ -204,55 +186,6 @@ class ContextService:
         """Return what was read of one of the caller's own sessions. Raises NotFound and InvalidInput."""
         view = await self._view(ctx)
         return sessions.read_session(view, sessions.find_session(view, ctx, session_id))
-
-    async def edit_node(
-        self,
-        ctx: RequestContext,
-        address: str,
-        patch: Mapping[str, Any],
-        expected: int | None = None,
-        key: IdempotencyKey | None = None,
-    ) -> EditedNode:
-        """Correct layers of a memory; with its content go the layers above it, where the patch has none for them.
-
-        Raises NotFound, Forbidden, VersionConflict, and InvalidInput for a message.
-        """
-        permissions.check_can_write(ctx)
-
-        def decide(view: View) -> Draft | Unchanged:
-            head = edits.get_editable_summary(view, ctx, address, expected)
-            row = edits.row_at(view, head)
-            after: Row | None = edits.apply_patch(
-                head, row, memory_page.complete_layers(head.category, row, patch), view.now
-            )
-            if after is None:
-                return Unchanged()
-            if head.category not in _WITHOUT_STATEMENTS:
-                after = memory_page.edit_page(row, after, view.now)
-            return Draft("edit_memory", [Write(NODES, address, after)])
-
-        operation_id = await commit_nodes(self._store, self._directories, ctx, decide, key)
-        return EditedNode(self._node(ctx, address), operation_id)
-
-    async def delete_node(
-        self, ctx: RequestContext, address: str, expected: int | None = None, key: IdempotencyKey | None = None
-    ) -> str:
-        """Forget a memory, a message, or a session with its messages; return the operation, which can be undone.
-
-        A session that is committed again does not bring back what was forgotten of it, and what it is said to be about
-        is said anew without that. Raises as `edit_node`.
-        """
-        permissions.check_can_write(ctx)
-
-        def decide(view: View) -> Draft:
-            head = edits.get_editable_summary(view, ctx, address, expected)
-            session = session_node.remove_message(view, head, self._fold) if head.is_part else []
-            return Draft("delete_memory", [*session, *edits.deletion_writes(view, head, view.now)])
-
-        operation_id = await commit_nodes(self._store, self._directories, ctx, LongDecision(decide), key)
-        if operation_id is None:
-            raise NotFound.of("memory", address)
-        return operation_id
 
     def _with_standing(
         self, ctx: RequestContext, found: MemorySearchResult, top_k: int, *, explain: bool
@@ -289,8 +222,3 @@ class ContextService:
     async def _view(self, ctx: RequestContext) -> View:
         await self._store.refresh(ctx.account)
         return self._store.view(ctx.account)
-
-    def _node(self, ctx: RequestContext, address: str) -> ContextNode:
-        view = self._store.view(ctx.account)
-        head = edits.get_visible_summary(view, ctx, address)
-        return read_node(view, ctx, head)

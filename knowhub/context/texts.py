@@ -48,7 +48,7 @@ def get_indexed_dates(collection: str, row: Row) -> list[str]:
     if moment is None:
         return []
     # Days are those of where it was said.
-    moment += ahead_s(collection, row)
+    moment += utc_offset_s(collection, row)
     text = str(row["content"] if collection == PARTS else row["abstract"])[:MAX_DATED_CHARS]
     return times.date_tags(moment, times.list_named_times(text, moment))
 
@@ -63,7 +63,7 @@ def get_time(collection: str, row: Row) -> float | None:
         return None
 
 
-def ahead_s(collection: str, row: Row) -> float:
+def utc_offset_s(collection: str, row: Row) -> float:
     """Return how far clocks were ahead of UTC where it was said, in seconds; 0 where that is not known."""
     if get_time(collection, row) is None:
         return 0.0

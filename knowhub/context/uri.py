@@ -291,8 +291,8 @@ def redact_node(address: str, row: Row, sees: Sees) -> Row:
     places = [parse(str(place)) for place in (*refs, *(edge["to_uri"] for edge in edges))]
     seen = {
         "source_refs": refs,
-        "message_ids": _among(metadata.get("message_ids", ()), (place.part for place in places)),
-        "sessions": _among(
+        "message_ids": _filter_names(metadata.get("message_ids", ()), (place.part for place in places)),
+        "sessions": _filter_names(
             metadata.get("sessions", ()), (place.name for place in places if place.category is MemoryCategory.SESSIONS)
         ),
     }
@@ -301,6 +301,6 @@ def redact_node(address: str, row: Row, sees: Sees) -> Row:
     return {**row, **kept, **({"relations": edges} if "relations" in row else {})}
 
 
-def _among(names: Iterable[str], known: Iterable[str]) -> list[str]:
+def _filter_names(names: Iterable[str], known: Iterable[str]) -> list[str]:
     among = frozenset(known)
     return [name for name in names if name in among]

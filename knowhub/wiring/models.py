@@ -60,9 +60,7 @@ async def open_chat_model(
     )
     with _invalid_setting("KNOWHUB_LLM_*"):
         client = http.make_client(settings.llm_proxy, settings.llm_ca_file)
-        chat = ChatClient(options, client, timing, budget)
-    await stack.enter_async_context(client)
-    return chat
+        return ChatClient(options, await stack.enter_async_context(client), timing, budget)
 
 
 def chat_models_by_name(
@@ -172,9 +170,7 @@ async def _open_embedding_server(settings: Settings, timing: RequestTiming, stac
             max_attempts=settings.embedding_attempts,
         )
         client = http.make_client(settings.embedding_proxy, settings.embedding_ca_file)
-        embedder = EmbeddingClient(options, client, timing)
-    await stack.enter_async_context(client)
-    return embedder
+        return EmbeddingClient(options, await stack.enter_async_context(client), timing)
 
 
 async def open_reranker(settings: Settings, timing: RequestTiming, stack: AsyncExitStack) -> Reranker | None:
@@ -193,9 +189,7 @@ async def open_reranker(settings: Settings, timing: RequestTiming, stack: AsyncE
     )
     with _invalid_setting("KNOWHUB_RERANK_*"):
         client = http.make_client(settings.rerank_proxy, settings.rerank_ca_file)
-        reranker = RerankClient(options, client, timing)
-    await stack.enter_async_context(client)
-    return reranker
+        return RerankClient(options, await stack.enter_async_context(client), timing)
 
 
 @contextmanager

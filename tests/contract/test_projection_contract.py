@@ -104,7 +104,7 @@ async def continue_session(hub: Hub) -> None:
 
 async def delete_memory(hub: Hub) -> None:
     memories = [head.uri for head in list_memories(hub.store.view("default")) if not head.is_part]
-    await hub.memories.nodes.delete_node(local(), memories[-1])
+    await hub.memories.authoring.delete(local(), memories[-1])
 
 
 async def compact(hub: Hub) -> None:

@@ -3,14 +3,13 @@
 import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Final
 
 from knowhub.context import edits, uri
 from knowhub.context.commit import commit_checks, results
 from knowhub.context.commit.background_extraction import SessionExtraction
-from knowhub.context.commit.decision import CommitDecider, PreparedCommit
+from knowhub.context.commit.decision import CommitDecider
 from knowhub.context.commit.parts import SessionState, content_keys, drop_empty, list_messages
-from knowhub.context.commit.rule_extraction import ExtractedCandidates, list_recalled
+from knowhub.context.commit.rule_extraction import list_recalled
 from knowhub.context.commit_model import CommitResult, SessionCommit
 from knowhub.context.model import MemoryContext
 from knowhub.context.ports import ContextDirectories
@@ -18,12 +17,8 @@ from knowhub.conversations.messages import Message, without_revealed
 from knowhub.conversations.sentences import Fold
 from knowhub.core import permissions
 from knowhub.core.clock import CooperativePause
-from knowhub.core.operation import Committed, Decide, Draft, IdempotencyKey, LongDecision, Store, Unchanged, View
+from knowhub.core.operation import Committed, IdempotencyKey, LongDecision, Store, View
 from knowhub.core.request_context import RequestContext
-
-# Characters: deciding over more is left to a thread.
-_DECIDED_AT_ONCE: Final = 65_536
-_MESSAGES_AT_ONCE: Final = 20
 
 
 class CommitCoordinator:
@@ -70,15 +65,15 @@ class CommitCoordinator:
         decider = CommitDecider(commit, whose, messages, keys, recalled, reader, self._fold)
         state = decider.read_state(view)
         if not commit.used_tools and not state.fresh:
-            return await self._wait_for_model(ctx, commit, whose, _make_unchanged_result(view, decider))
+            return await self._wait_for_model(ctx, commit, whose, _preview(view, ctx, decider))
         stored = await _read_messages(view, state) if decider.needs_summary(state) else []
-        prepared = await asyncio.to_thread(decider.prepare, state, stored)
+        await asyncio.to_thread(decider.prepare, state, stored)
         if commit.options.dry_run:
-            return _preview(view, ctx, decider, prepared)
-        outcome = await self._store.commit(ctx.account, ctx.actor, _make_decision(decider, state, prepared), key)
+            return _preview(view, ctx, decider)
+        outcome = await self._store.commit(ctx.account, ctx.actor, LongDecision(decider.draft), key)
         if isinstance(outcome, Committed):
             return await self._make_result(ctx, commit, whose, outcome)
-        return _make_unchanged_result(self._store.view(ctx.account), decider, prepared)
+        return _preview(self._store.view(ctx.account), ctx, decider)
 
     async def _make_result(
         self, ctx: RequestContext, commit: SessionCommit, whose: MemoryContext, outcome: Committed
@@ -111,36 +106,15 @@ async def _read_messages(view: View, state: SessionState) -> Sequence[Message]:
     return messages
 
 
-def _make_decision(decider: CommitDecider, state: SessionState, prepared: PreparedCommit) -> Decide[View]:
-    def decide(view: View) -> Draft | Unchanged:
-        decided = decider.decide(view, prepared)
-        return Unchanged() if decided is None else decider.draft(decided)
-
-    chars = sum(len(part.message.content) for part in state.parts)
-    # A long session may have to be summarised again.
-    is_short = chars <= _DECIDED_AT_ONCE and len(state.heads) <= _MESSAGES_AT_ONCE
-    return decide if is_short else LongDecision(decide)
-
-
-def _preview(view: View, ctx: RequestContext, decider: CommitDecider, prepared: PreparedCommit) -> CommitResult:
-    """Return what would be written, with all that it would say."""
-    decided = decider.decide(view, prepared)
-    if decided is None:
-        return _make_unchanged_result(view, decider, prepared)
+def _preview(view: View, ctx: RequestContext, decider: CommitDecider) -> CommitResult:
+    """Return what would be written, with all that it would say; of a commit without news that it is unchanged."""
+    decided = decider.decide(view)
     plans = [plan for plan, _, _ in decided.planned]
     return CommitResult(
-        archive=results.archive_of(decider.whose, decided.session_row, [part.message for part in decided.fresh]),
+        archive=results.archive_of(decider.whose, decided.row, [part.message for part in decided.fresh]),
         write_results=[result for _, result, _ in decided.planned],
         outbox_events=results.events_to_be(view, decider.whose, decided.writes),
         stats=decided.stats,
-        status="dry_run",
+        status="dry_run" if decider.commit.options.dry_run else "unchanged",
         plans=plans if ctx.sees_everything else results.as_seen(plans, edits.visibility_check(view, ctx)),
     )
-
-
-def _make_unchanged_result(view: View, decider: CommitDecider, prepared: PreparedCommit | None = None) -> CommitResult:
-    state = decider.read_state(view)
-    extracted = ExtractedCandidates() if prepared is None else prepared.extracted
-    status = "dry_run" if decider.commit.options.dry_run else "unchanged"
-    archive = results.archive_of(decider.whose, state.row, ())
-    return CommitResult(archive, [], [], decider.count_received(extracted, state), status)

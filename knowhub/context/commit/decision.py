@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import date
 from typing import Any, Final
 
@@ -15,12 +15,11 @@ from knowhub.context.commit.results import PlannedWrite
 from knowhub.context.commit.rule_extraction import ExtractedCandidates, extract_by_rules
 from knowhub.context.commit.session_node import (
     COUNTED_CALLS,
-    content_words,
     is_summary_recent,
     plan_session,
     summarize_session,
 )
-from knowhub.context.commit.tool_calls import CALL, continue_use_ids
+from knowhub.context.commit.tool_calls import list_call_ids, renumber_calls
 from knowhub.context.commit_model import CandidateMemory, SessionCommit
 from knowhub.context.model import READING, ContextSummary, MemoryContext
 from knowhub.context.queries import list_memories_in
@@ -28,8 +27,9 @@ from knowhub.context.reading import add_messages
 from knowhub.conversations import dates, statement_forms
 from knowhub.conversations.messages import Message
 from knowhub.conversations.sentences import Fold
+from knowhub.conversations.support import list_content_words
 from knowhub.core import clock
-from knowhub.core.operation import Draft, Row, View, Write, is_live
+from knowhub.core.operation import Draft, Row, Unchanged, View, Write, is_live
 
 COMMIT_SESSION: Final = "commit_session"
 # At most so many plans are compared with what changes one.
@@ -37,30 +37,17 @@ _MAX_PLANS: Final = 200
 
 
 @dataclass(frozen=True, slots=True)
-class PreparedCommit:
-    """What was worked out before the decision, for a session whose messages were `seen`.
+class CommitDecision:
+    """What was decided: plans and what becomes of them, the messages that are new, all that is written, and counts.
 
-    `summary` is an abstract and an overview; None where the session keeps its own.
+    `row` is the session's node after this commit. Where nothing is new there are no `writes`.
     """
 
-    seen: frozenset[str]
-    summary: tuple[str, str] | None
-    extracted: ExtractedCandidates
-
-
-@dataclass(frozen=True, slots=True)
-class CommitDecision:
-    """What was decided: plans and what becomes of them, the messages that are new, all that is written, and counts."""
-
-    planned: Sequence[PlannedWrite]
-    fresh: Sequence[TranscriptPart]
-    writes: Sequence[Write]
+    row: Row | None
     stats: Mapping[str, Any]
-
-    @property
-    def session_row(self) -> Row:
-        """The session's node after this commit."""
-        return self.writes[0].after
+    planned: Sequence[PlannedWrite] = ()
+    fresh: Sequence[TranscriptPart] = ()
+    writes: Sequence[Write] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +55,7 @@ class CommitDecider:
     """Decides for one commit, as often as it is asked, each time on the view that it is given.
 
     `messages` are those that say something, and `keys` their `content_keys`. `recalled` must not be learnt from them,
-    and `reader` reads them, see `add_messages`.
+    and `reader` reads them, see `add_messages`. What takes long is done once for each state of the session.
     """
 
     commit: SessionCommit
@@ -78,12 +65,13 @@ class CommitDecider:
     recalled: Sequence[str]
     reader: str
     fold: Fold
+    _prepared: dict[frozenset[str], tuple[tuple[str, str] | None, ExtractedCandidates]] = field(default_factory=dict)
 
     def read_state(self, view: View) -> SessionState:
         """Return the session as it is, and where the messages stand in it. Raises Conflict."""
         return read_state(view, uri.session_uri(self.whose), self.messages, self.keys)
 
-    def prepare(self, state: SessionState, stored: Sequence[Message]) -> PreparedCommit:
+    def prepare(self, state: SessionState, stored: Sequence[Message]) -> None:
         """Do what takes long: summarise the session, and extract what its new messages say.
 
         `stored` are the newest messages of the session, where `needs_summary`.
@@ -93,61 +81,66 @@ class CommitDecider:
         extracted = ExtractedCandidates()
         if self.commit.options.extract:
             extracted = extract_by_rules(state.uri, fresh, self.commit.used_tools, self.recalled, self.fold)
-        return PreparedCommit(state.uris, summary, extracted)
+        self._prepared[state.uris] = summary, extracted
 
     def needs_summary(self, state: SessionState) -> bool:
         """Return whether the session has grown so much that it is to be summarised."""
         return not is_summary_recent(state.row, len(state.heads) + len(state.fresh))
 
-    def decide(self, view: View, prepared: PreparedCommit) -> CommitDecision | None:
-        """Return what is to be written; None where nothing is new. Raises Conflict.
+    def decide(self, view: View) -> CommitDecision:
+        """Return what is to be written. Raises Conflict.
 
-        Where somebody else wrote to the session since, what was prepared is prepared anew.
+        Where somebody else wrote to the session since it was prepared, that is done again.
         """
         state = self.read_state(view)
-        if state.uris != prepared.seen:
-            heads = state.heads if self.needs_summary(state) else ()
-            prepared = self.prepare(state, list_messages(view, heads))
+        if not state.fresh and not self.commit.used_tools:
+            return CommitDecision(state.row, self._count_received(ExtractedCandidates(), state))
+        if state.uris not in self._prepared:
+            self.prepare(state, list_messages(view, state.heads if self.needs_summary(state) else ()))
+        summary, extracted = self._prepared[state.uris]
+        stats = self._count_received(extracted, state)
         counted = frozenset(call for head in state.heads for call in head.calls)
         counted |= frozenset(() if state.row is None else state.row["metadata"].get(COUNTED_CALLS, ()))
-        candidates = prepared.extracted.candidates
+        candidates = extracted.candidates
         if len(state.fresh) == len(state.parts) > 0:
             # It repeats nothing, and so do the calls of tools that it names.
-            candidates = _continue_calls(candidates, counted)
-        calls = [call for call in _list_call_ids(candidates) if call not in counted]
+            candidates = renumber_calls(candidates, counted)
+        calls = [call for call in list_call_ids(candidates) if call not in counted]
         if not state.fresh and not calls:
-            return None
+            return CommitDecision(state.row, stats)
         new = part_writes(view, self.whose, state, calls)
         before: Row = {} if state.row is None else state.row["metadata"]
         numbers = [write.after["number"] for write in new]
         marks = {READING: add_messages(before, numbers, self.recalled, view.now, self.reader)}
-        plan = plan_session(self.whose, state, prepared.summary, () if state.fresh else calls, marks)
+        plan = plan_session(self.whose, state, summary, () if state.fresh else calls, marks)
         writer = ContextWriter(view)
         planned: list[PlannedWrite] = [(plan, writer.apply_plan(self.whose, plan), ())]
         new_candidates = _list_new(candidates, view, state.fresh, frozenset(calls))
         planned += [plan_candidate(view, writer, self.whose, candidate) for candidate in new_candidates]
         session_write, *nodes = writer.writes()
         actions = Counter(result.action.value for _, result, _ in planned[1:])
-        stats = self.count_received(prepared.extracted, state) | {"plans": dict(actions)}
-        return CommitDecision(planned, state.fresh, [session_write, *new, *nodes], stats)
+        writes = [session_write, *new, *nodes]
+        return CommitDecision(session_write.after, stats | {"plans": dict(actions)}, planned, state.fresh, writes)
 
-    def count_received(self, extracted: ExtractedCandidates, state: SessionState) -> dict[str, Any]:
-        """Return what is counted of the messages and candidates."""
+    def draft(self, view: View) -> Draft | Unchanged:
+        """Return the operation; Unchanged where nothing is new. Raises Conflict."""
+        decided = self.decide(view)
+        if not decided.writes:
+            return Unchanged()
+        reply = {"plans": results.format_plans(decided.planned), "stats": decided.stats}
+        return Draft(COMMIT_SESSION, decided.writes, reply=reply, group=self.commit.group)
+
+    def _count_received(self, extracted: ExtractedCandidates, state: SessionState) -> dict[str, Any]:
         received = len(self.commit.messages)
         messages = {"received": received, "blank": received - len(self.messages), **state.counts}
         return {"messages": messages, "candidates": len(extracted.candidates), "dropped": dict(extracted.dropped)}
-
-    def draft(self, decided: CommitDecision) -> Draft:
-        """Return the operation."""
-        reply = {"plans": results.format_plans(decided.planned), "stats": decided.stats}
-        return Draft(COMMIT_SESSION, decided.writes, reply=reply, group=self.commit.group)
 
 
 def plan_candidate(view: View, writer: ContextWriter, whose: MemoryContext, candidate: CandidateMemory) -> PlannedWrite:
     """Plan a candidate on the rows as they are by now, and write what it says."""
     facts = candidate.facts
     if facts.get("is_change") or facts.get("is_over"):
-        replaced = _find_replaced(view, writer, candidate, whose)
+        replaced = _find_replaced_plan(view, writer, candidate, whose)
         if replaced is not None:
             changed = {"target": replaced["id"], "is_single": True, "is_forgotten": facts.get("is_over")}
             candidate = replace(candidate, facts={**facts, **changed})
@@ -157,7 +150,9 @@ def plan_candidate(view: View, writer: ContextWriter, whose: MemoryContext, cand
     return plan, writer.apply_plan(whose, plan), candidate.source_refs
 
 
-def _find_replaced(view: View, writer: ContextWriter, candidate: CandidateMemory, whose: MemoryContext) -> Row | None:
+def _find_replaced_plan(
+    view: View, writer: ContextWriter, candidate: CandidateMemory, whose: MemoryContext
+) -> Row | None:
     """Return the live plan that has most words in common with what changes or cancels it."""
     best, most = None, 0
     heads: Sequence[ContextSummary] = list_memories_in(view, uri.parent_of(find_target(candidate, whose)))
@@ -177,19 +172,19 @@ def _count_shared(candidate: CandidateMemory, row: Row) -> int:
     facts, stored = candidate.facts, str(row["content"])
     day = str(row["metadata"].get("said_at") or "")
     if facts.get("is_over"):
-        named, known = (_list_topics(text, facts["date"]) for text in (candidate.content, stored))
+        named, known = (_find_plan_words(text, facts["date"]) for text in (candidate.content, stored))
         is_same = day.startswith(facts["date"]) and (not named or named & known)
         return 1 + len(named & known) if is_same else 0
-    shared = len(content_words(candidate.content) & content_words(stored))
+    shared = len(list_content_words(candidate.content) & list_content_words(stored))
     # A plan of the past is about something else unless it shares more than a word.
     return shared if shared > int(day < str(facts.get("said_at") or "")) else 0
 
 
-def _list_topics(text: str, day: str) -> frozenset[str]:
+def _find_plan_words(text: str, day: str) -> set[str]:
     """Return the words of a plan without its day, and without those that cancel it."""
     for mention in dates.iter_times(text, date.fromisoformat(day)):
         text = text.replace(mention.words, " ")
-    return content_words(statement_forms.CANCELLED.sub(" ", text.lower()))
+    return list_content_words(statement_forms.CANCELLED.sub(" ", text.lower()))
 
 
 def _list_new(
@@ -203,19 +198,3 @@ def _list_new(
             named = [named for source in candidate.source_refs if (named := ids.get(source))]
             facts = {**candidate.facts, "message_ids": named, "noted_at": clock.iso(view.now)}
             yield replace(candidate, facts=facts | ({"uses": uses} if uses else {}))
-
-
-def _list_call_ids(candidates: Sequence[CandidateMemory]) -> list[str]:
-    """Return the ids of the calls of tools that the commit names."""
-    uses = (use["id"] for candidate in candidates for use in candidate.facts.get("uses", ()))
-    return [use_id for use_id in uses if use_id.startswith(CALL)]
-
-
-def _continue_calls(candidates: Sequence[CandidateMemory], counted: frozenset[str]) -> list[CandidateMemory]:
-    """Return the candidates with calls that nothing names but their order counted behind those that are."""
-    names = continue_use_ids(_list_call_ids(candidates), counted)
-    continued = []
-    for candidate in candidates:
-        uses = [{**use, "id": names.get(use["id"], use["id"])} for use in candidate.facts.get("uses", ())]
-        continued.append(replace(candidate, facts={**candidate.facts, "uses": uses}) if uses else candidate)
-    return continued

@@ -26,7 +26,7 @@ _MAX_SOURCES_OF_TOOLS: Final = 8
 _FULL: Final = "the memory is full, and nothing of it is dropped; correct or delete what is no longer needed"
 _ENDED: Final = "it does not hold any more"
 _OLDER: Final = "what stands of it was said later"
-_TOLD: Final = (MemoryCategory.EVENTS, MemoryCategory.CASES)
+_NAMED_BY_DAY: Final = (MemoryCategory.EVENTS, MemoryCategory.CASES)
 
 
 def find_target(candidate: CandidateMemory, whose: MemoryContext) -> str:
@@ -42,7 +42,7 @@ def find_target(candidate: CandidateMemory, whose: MemoryContext) -> str:
         return uri.node_uri(whose.account, space, category)
     if category in COUNTED:
         return uri.node_uri(whose.account, space, category, _make_tool_name(candidate.routing_key))
-    if category in _TOLD:
+    if category in _NAMED_BY_DAY:
         date = candidate.facts.get("date") or (candidate.facts.get("said_at") or "")[:10]
         key = uri.hash_name(normalize_words(candidate.routing_key))
         return uri.node_uri(whose.account, space, category, f"{date}-{key}" if date else key)
@@ -61,7 +61,7 @@ def build_plan(candidate: CandidateMemory, whose: MemoryContext, row_at: Callabl
     row = row_at(target)
     if is_erased(row):
         return _skip(target, "it was erased, and what was erased does not come back")
-    if row is not None and not is_live(row) and row.get(FORGOTTEN) and candidate.category in _TOLD:
+    if row is not None and not is_live(row) and row.get(FORGOTTEN) and candidate.category in _NAMED_BY_DAY:
         return _skip(target, "it was deleted, and what was deleted stays forgotten")
     existing = row if is_live(row) else None
     if candidate.category in COUNTED:
@@ -75,7 +75,7 @@ def _plan_statement(target: str, candidate: CandidateMemory, existing: Row | Non
     said_at = str(facts.get("said_at") or "")
     same = page.find(candidate.content)
     replaced = [at for at in page.find_replaced(candidate) if at != same or facts.get("is_forgotten")]
-    problem = _find_obstacle(page, candidate, same, replaced, said_at)
+    problem = _find_skip_reason(page, candidate, same, replaced, said_at)
     if problem:
         return _skip(target, problem)
     if facts.get("is_forgotten"):
@@ -97,7 +97,7 @@ def _plan_statement(target: str, candidate: CandidateMemory, existing: Row | Non
     return _plan_page(target, candidate, existing, whose, page, reason)
 
 
-def _find_obstacle(
+def _find_skip_reason(
     page: MemoryPage, candidate: CandidateMemory, same: int | None, replaced: Sequence[int], said_at: str
 ) -> str:
     """Return why a candidate changes nothing; empty where it does."""

@@ -40,7 +40,7 @@ def format_plans(planned: Sequence[PlannedWrite]) -> list[dict[str, Any]]:
             "reason": result.reason,
             "edges": [[edge.to_uri, edge.relation_type, edge.reason, edge.weight] for edge in plan.relation_ops],
             "events": [event.value for event in plan.outbox_events],
-            "node_patch": _outline_plan(plan, named),
+            "node_patch": _summarize_plan(plan, named),
         }
         for plan, result, named in planned
     ]
@@ -100,7 +100,7 @@ def events_to_be(view: View, whose: MemoryContext, writes: Sequence[Write]) -> l
     return [replace(event, event_id="") for event in events_of(whose.account, 0, view.now, changes)]
 
 
-def _outline_plan(plan: WritePlan, sources: Sequence[str]) -> dict[str, Any]:
+def _summarize_plan(plan: WritePlan, sources: Sequence[str]) -> dict[str, Any]:
     """Return which fields a plan writes, how long its texts are, and the newest of the messages it takes in."""
     if plan.action is WriteAction.SKIP:
         return {}

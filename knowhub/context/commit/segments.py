@@ -15,7 +15,7 @@ from knowhub.context.commit_model import CandidateMemory, WriteAction
 from knowhub.context.model import NODES, PARTS, ContextSummary, MemoryCategory, MemoryContext
 from knowhub.context.ports import ContextIndex
 from knowhub.context.queries import facet, find_memory, list_memories_from, list_memories_in, list_parts
-from knowhub.context.reading import get_reading, hash_lines, take_segment
+from knowhub.context.reading import get_reading, hash_lines, mark_segment_read
 from knowhub.conversations import dates
 from knowhub.conversations.change_checks import read_lasting_values
 from knowhub.conversations.cleaning import clean_messages
@@ -99,22 +99,22 @@ def next_segment(view: View, head: ContextSummary) -> Segment | None:
     rows = [view.get(PARTS, part.uri) for part in (*before, *chosen)]
     messages = [message_of(said) for said in rows if said is not None]
     cut = sum(len(message.content) > MAX_SHOWN_CHARS for message in messages[len(before) :])
-    shown = _withhold(messages, frozenset(reading["recalled"]))
+    shown = _filter_messages(messages, frozenset(reading["recalled"]))
     addresses = [part.uri for part in (*before, *chosen)]
-    return Segment(head, _whose(head, row), first, end, addresses, shown, len(before), cut)
+    return Segment(head, _make_memory_context(head, row), first, end, addresses, shown, len(before), cut)
 
 
 def _count_chars(view: View, part: ContextSummary) -> int:
     return len((view.get(PARTS, part.uri) or {}).get("content", ""))
 
 
-def _withhold(messages: Sequence[Message], recalled: frozenset[str]) -> list[Message]:
+def _filter_messages(messages: Sequence[Message], recalled: frozenset[str]) -> list[Message]:
     lines = (line for message in messages for line in (message.content, *message.content.splitlines()))
     known = frozenset(normalize_words(line) for line in lines if set(hash_lines([line])) & recalled) if recalled else ()
     return clean_messages(messages, RecalledTexts(frozenset(known), ()))
 
 
-def _whose(head: ContextSummary, row: Row) -> MemoryContext:
+def _make_memory_context(head: ContextSummary, row: Row) -> MemoryContext:
     place = uri.parse(head.uri)
     user = place.space.partition("/")[2]
     return MemoryContext(place.account, user, "", head.owner, str(row["metadata"].get("session_id") or ""))
@@ -145,7 +145,7 @@ async def find_similar(view: View, index: ContextIndex, segment: Segment) -> lis
         if head is None or not head.live or head.category.value not in CATEGORIES:
             continue
         for item in read_page(view.get(NODES, address)).current[-_MOST_PROFILE:]:
-            if _is_of_rules(item, segment):
+            if _is_rule_statement(item, segment):
                 continue
             memory = KnownMemory(head.category.value, cover_secrets(item["text"]), str(item["said_at"] or "")[:10])
             shown.append((memory, (address, item["text"])))
@@ -165,7 +165,7 @@ def _list_newest(view: View, below: str, known: set[str], limit: int) -> list[st
     return [head.uri for head in heads[:limit]]
 
 
-def _is_of_rules(item: Row, segment: Segment) -> bool:
+def _is_rule_statement(item: Row, segment: Segment) -> bool:
     """Return whether rules took a statement from the messages that wait in a segment."""
     return item["by"] == "rules" and set(item["source_refs"]) <= set(segment.uris[segment.new :])
 
@@ -212,7 +212,7 @@ class SegmentDecision:
         if self.failure:
             dropped[self.failure] += segment.count
         reader = "by_model" if not self.failure else "by_rules"
-        metadata = take_segment(row, segment.first, segment.end, {reader: segment.count}, dropped)
+        metadata = mark_segment_read(row, segment.first, segment.end, {reader: segment.count}, dropped)
         if metadata is None:
             return Unchanged()
         writer.merge_node(segment.whose, segment.session.uri, {"metadata": metadata})
@@ -253,7 +253,7 @@ class SegmentDecision:
             said = [
                 at
                 for at, item in enumerate(page.current)
-                if _is_of_rules(item, self.segment)
+                if _is_rule_statement(item, self.segment)
                 and normalize_words(item["text"]) != normalize_words(candidate.content)
                 and share_words(item["text"], candidate.content)
             ]

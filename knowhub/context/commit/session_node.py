@@ -23,6 +23,7 @@ from knowhub.conversations.dates import moment_of
 from knowhub.conversations.messages import Message, list_readable
 from knowhub.conversations.secrets import COVER, contains_secret, cover_secrets
 from knowhub.conversations.sentences import Fold, is_chinese, split_sentences
+from knowhub.conversations.support import list_content_words
 from knowhub.core.operation import Row, View, Write, is_live, next_of
 
 MAX_ABSTRACT: Final = 300
@@ -48,24 +49,6 @@ _MAX_SENTENCES: Final = 4_000
 _LEAST_WORDS: Final = 3
 _MOST_SHARED: Final = 0.5
 _MOST_LOOKED_AT: Final = 60
-_PAIR: Final = 2
-_WORD: Final = re.compile(r"[^\W\d_][^\W_]{2,}", re.ASCII)
-_HAN: Final = re.compile(r"[\u3400-\u9fff]+")
-_STOP_WORDS: Final = (
-    "great awesome wow glad cool nice amazing sounds wait super pretty haha hey hello love fun image photo"
-    " the and for are but not you all any can had her was one our out has him his how its may new now"
-    " old see two way who did get got she too use that with have this will your from they know want"
-    " been good much some time very when come here just like long make many more only over such take"
-    " than them well were what which would there their about could other into then these also really"
-    " think going thing things yeah yes okay thanks thank sure right let lets don doesn didn isn wasn"
-    " won can't i'm it's that's user assistant please does doing done because should being after"
-    " before where while still even back every most need say said says tell told way day"
-)
-_STOPS: Final = frozenset(_STOP_WORDS.split())
-_STOPS_ZH: Final = frozenset(
-    "的了是我你他她它们在和就也都不有这那个吗呢吧啊一要会可以到说去很好什么怎样没为因"
-    "所但如果把被给让对还能请上下来想看做用"
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,7 +150,7 @@ def plan_session(
         **({BY: "rules", SUMMARISED: count} if summary else {}),
         "session_id": whose.session_id,
         "message_count": count,
-        **_get_speaking_metadata(times, roles),
+        **_get_speaker_metadata(times, roles),
         _COMMITTED: before.get(_COMMITTED, 0) + 1,
         COUNTED_CALLS: [*before.get(COUNTED_CALLS, ()), *calls][-_MAX_COUNTED:],
         **marks,
@@ -184,7 +167,7 @@ def plan_session(
     return WritePlan(action, state.uri, patch, (), (EventType.UPSERT_CONTEXT,), reason)
 
 
-def _get_speaking_metadata(times: Iterable[str | None], roles: Iterable[str]) -> dict[str, Any]:
+def _get_speaker_metadata(times: Iterable[str | None], roles: Iterable[str]) -> dict[str, Any]:
     """Return who speaks in a session, and from when to when."""
     said = [time for time in times if time]
     known = sorted((moment, time) for time in said if (moment := moment_of(time)))
@@ -219,7 +202,7 @@ def key_lines(lines: Sequence[SessionLine], limit: int) -> list[SessionLine]:
     if sum(map(_size, looked)) <= limit:
         # A short session is its own best summary.
         return list(looked)
-    words = [content_words(line.text) for line in looked]
+    words = [list_content_words(line.text) for line in looked]
     spread = _count_messages(looked, words)
     order = sorted(range(len(looked)), key=lambda at: (-_score(words[at], spread), at))[:_MOST_LOOKED_AT]
     chosen: list[int] = []
@@ -247,11 +230,6 @@ def format_line(line: SessionLine) -> str:
     return f"{line.speaker}: {line.text}" if line.speaker else line.text
 
 
-def content_words(text: str) -> frozenset[str]:
-    """Return the words of a text that say what it is about; of Chinese every two characters in a row."""
-    return frozenset((*_english(text), *_chinese(text)))
-
-
 def _format_turns(lines: Sequence[SessionLine]) -> list[str]:
     """Return sentences, each speaker named where they begin to speak."""
     before = [None, *(line.speaker for line in lines)]
@@ -262,7 +240,7 @@ def _size(line: SessionLine) -> int:
     return len(format_line(line)) + 1
 
 
-def _count_messages(lines: Sequence[SessionLine], words: Sequence[frozenset[str]]) -> Counter[str]:
+def _count_messages(lines: Sequence[SessionLine], words: Sequence[set[str]]) -> Counter[str]:
     """Return in how many messages each word is used."""
     by_message: dict[int, set[str]] = {}
     for line, own in zip(lines, words, strict=True):
@@ -270,19 +248,9 @@ def _count_messages(lines: Sequence[SessionLine], words: Sequence[frozenset[str]
     return Counter(word for used in by_message.values() for word in used)
 
 
-def _score(words: frozenset[str], spread: Counter[str]) -> float:
+def _score(words: set[str], spread: Counter[str]) -> float:
     return sum(spread[word] - 1 for word in words) / sqrt(len(words) + 1)
 
 
-def _overlaps(words: frozenset[str], chosen: frozenset[str]) -> bool:
+def _overlaps(words: set[str], chosen: set[str]) -> bool:
     return len(words & chosen) > _MOST_SHARED * min(len(words), len(chosen))
-
-
-def _english(text: str) -> Iterable[str]:
-    return (word for word in _WORD.findall(text.lower()) if word not in _STOPS)
-
-
-def _chinese(text: str) -> Iterable[str]:
-    """Yield every two characters in a row that hold no function word."""
-    pairs = (run[at : at + _PAIR] for run in _HAN.findall(text) for at in range(len(run) - 1))
-    return (pair for pair in pairs if _STOPS_ZH.isdisjoint(pair))

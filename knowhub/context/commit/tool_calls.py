@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any, Final
 
 from knowhub.context import uri
@@ -14,7 +14,7 @@ from knowhub.conversations.lessons import find_failure
 from knowhub.conversations.messages import Message, is_own_tool
 from knowhub.conversations.recalled import is_recall_answer
 
-CALL: Final = "call:"
+_CALL: Final = "call:"
 """How the id of a call begins that the commit names; that of an answer of a tool is the URI of its part."""
 _NUMBERED: Final = "-"
 _ID_DIGITS: Final = 12
@@ -50,7 +50,7 @@ def _list_named_calls(used_tools: Sequence[UsedTool]) -> list[dict[str, Any]]:
     calls = []
     for used in used_tools:
         said = used.call_id or uri.stable_hash(used.ok, used.seconds, used.note)
-        call_id = f"{CALL}{uri.stable_hash(used.kind, used.name, said)[:_ID_DIGITS]}"
+        call_id = f"{_CALL}{uri.stable_hash(used.kind, used.name, said)[:_ID_DIGITS]}"
         if not used.call_id:
             occurrences[call_id] += 1
             call_id = f"{call_id}{_NUMBERED}{occurrences[call_id]}"
@@ -58,19 +58,31 @@ def _list_named_calls(used_tools: Sequence[UsedTool]) -> list[dict[str, Any]]:
     return calls
 
 
-def continue_use_ids(use_ids: Iterable[str], counted: Iterable[str]) -> dict[str, str]:
-    """Return what calls without ids of their own are called where they go on behind those that are counted already."""
+def list_call_ids(candidates: Iterable[CandidateMemory]) -> list[str]:
+    """Return the ids of the calls of tools that the commit names."""
+    uses = (use["id"] for candidate in candidates for use in candidate.facts.get("uses", ()))
+    return [use_id for use_id in uses if use_id.startswith(_CALL)]
+
+
+def renumber_calls(candidates: Sequence[CandidateMemory], counted: Iterable[str]) -> list[CandidateMemory]:
+    """Return the candidates with calls that nothing names but their order numbered after those that are counted."""
     last: dict[str, int] = {}
     for use_id in counted:
-        told, numbered, number = use_id.rpartition(_NUMBERED)
-        if numbered:
-            last[told] = max(last.get(told, 0), int(number))
-    split = ((use_id, use_id.rpartition(_NUMBERED)) for use_id in use_ids if use_id.startswith(CALL))
-    return {
-        use_id: f"{told}{_NUMBERED}{last.get(told, 0) + int(number)}"
-        for use_id, (told, numbered, number) in split
-        if numbered
-    }
+        name, separator, number = use_id.rpartition(_NUMBERED)
+        if separator:
+            last[name] = max(last.get(name, 0), int(number))
+
+    def renumber(use: Mapping[str, Any]) -> Mapping[str, Any]:
+        name, separator, number = str(use["id"]).rpartition(_NUMBERED)
+        is_numbered = separator and name.startswith(_CALL)
+        return {**use, "id": f"{name}{_NUMBERED}{last.get(name, 0) + int(number)}"} if is_numbered else use
+
+    return [
+        replace(item, facts={**item.facts, "uses": [renumber(use) for use in item.facts["uses"]]})
+        if item.facts.get("uses")
+        else item
+        for item in candidates
+    ]
 
 
 def _read_answer(session_uri: str, message: Message) -> dict[str, Any]:
@@ -82,7 +94,7 @@ def _read_answer(session_uri: str, message: Message) -> dict[str, Any]:
 def _make_candidate(kind: str, name: str, uses: Sequence[Mapping[str, Any]]) -> CandidateMemory:
     category = MemoryCategory.SKILLS if kind == "skill" else MemoryCategory.TOOLS
     calls = [{key: use[key] for key in ("id", "ok", "seconds", "note", "at") if key in use} for use in uses]
-    sources = [use["id"] for use in uses if not str(use["id"]).startswith(CALL)]
+    sources = [use["id"] for use in uses if not str(use["id"]).startswith(_CALL)]
     facts = {"uses": calls, "name": name, "said_at": max((use.get("at") or "" for use in uses), default="") or None}
     return CandidateMemory(category, name, f"{name}: {len(calls)}", sources, facts=facts)
 

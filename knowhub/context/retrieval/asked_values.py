@@ -48,7 +48,7 @@ _NAMED: Final = any_of(
 )
 
 
-def list_asked_slots(question: str) -> set[str]:
+def find_asked_slots(question: str) -> set[str]:
     """Return the single-valued facts that a question asks for."""
     text = question.lower().replace("’", "'")
     named = (match["slot"] or match["slot_zh"] for match in _NAMED.finditer(text))
@@ -56,9 +56,9 @@ def list_asked_slots(question: str) -> set[str]:
     return asked | {NAMED_SLOTS[slot] for slot in named}
 
 
-def does_profile_answer(view: View, ctx: RequestContext, question: str) -> bool:
+def is_profile_asked_for(view: View, ctx: RequestContext, question: str) -> bool:
     """Return whether the caller's profile gives a single-valued fact that a question asks for."""
-    asked = list_asked_slots(question)
+    asked = find_asked_slots(question)
     try:
         head = find_profile(view, ctx) if asked else None
     except InvalidInput:

@@ -11,7 +11,7 @@ from knowhub.context.model import ContextSummary, MemoryCategory
 from knowhub.context.ports import ContextIndex
 from knowhub.context.queries import find_memory, find_profile, list_memories_from, list_neighbours
 from knowhub.context.retrieval import ranking
-from knowhub.context.retrieval.asked_values import does_profile_answer
+from knowhub.context.retrieval.asked_values import is_profile_asked_for
 from knowhub.context.retrieval.ranking import ScoredHit, sort_key
 from knowhub.context.retrieval.seeds import Groups, Seeds, groups_of
 from knowhub.context.search_model import TypedQuery
@@ -145,7 +145,7 @@ class _Ranking:
         for hit in found.hits if is_answered else ():
             self._sort_in(hit)
         self._preferences = [head for head in seeds.preferences if self._is_wanted(head)]
-        if does_profile_answer(view, ctx, query.text):
+        if is_profile_asked_for(view, ctx, query.text):
             self._asked_for |= {MemoryCategory.PROFILE.value}
             self._fetch_asked_for()
         elif self._extracted or self._sessions:
@@ -159,7 +159,7 @@ class _Ranking:
         turns = ranking.fold_turns([*self._parts(), *self._whole_sessions()], self._find_turn)
         extracted = sorted(map(self._memory, self._extracted), key=sort_key)
         verbatim = [memory for memory in extracted[:_UPDATED_MEMORIES] if not self._is_from_model(memory.head)]
-        said = ranking.fold_under_memories(ranking.lift_updates(turns, verbatim, self._match), extracted)
+        said = ranking.fold_under_memories(ranking.rank_updates_first(turns, verbatim, self._match), extracted)
         best = self._place_preference(sorted([*said, *extracted], key=sort_key))[: self._query.top_k]
         return [replace(hit, reasons=tuple(self._reasons(hit.head))) for hit in best]
 
@@ -331,5 +331,5 @@ class _Ranking:
     def _matches_dates(self, head: ContextSummary) -> bool:
         """Return whether it was said, or took place, on one of the days asked for, as they are where that was."""
         # Which days a message names besides, its head does not know, and reading that costs as much as the search.
-        moment = None if head.occurred_at is None else head.occurred_at + head.ahead_s
+        moment = None if head.occurred_at is None else head.occurred_at + head.utc_offset_s
         return not self._days.isdisjoint(date_tags(moment))

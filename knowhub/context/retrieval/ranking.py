@@ -120,7 +120,7 @@ def fold_under_memories(said: Sequence[ScoredHit], extracted: Sequence[ScoredHit
     return [hit for hit in said if scores.get(hit.head.uri, 0.0) < hit.score]
 
 
-def lift_updates(
+def rank_updates_first(
     turns: Sequence[ScoredHit], memories: Sequence[ScoredHit], match: Callable[[str, str], Sequence[str]]
 ) -> list[ScoredHit]:
     """Return the turns, best first; a statement that something changed comes before the one that it changes.
@@ -139,7 +139,7 @@ def lift_updates(
             if not _can_update(later, earlier.head):
                 continue
             shared = {word for sentence in sentences for word in match(earlier.head.abstract, sentence)}
-            if any(sum(word in text for text in texts) <= _BOTH for word in shared if _is_telling(word)):
+            if any(sum(word in text for text in texts) <= _BOTH for word in shared if _is_topic_word(word)):
                 scores[later.uri] = max(scores[later.uri], _LIFT * earlier.score)
     return sorted((replace(hit, score=scores[hit.head.uri]) for hit in ordered), key=sort_key)
 
@@ -168,7 +168,7 @@ def _can_update(later: ContextSummary, earlier: ContextSummary) -> bool:
     return day is not None and before is not None and day > before
 
 
-def _is_telling(word: str) -> bool:
+def _is_topic_word(word: str) -> bool:
     """Return whether a word says what a statement is about: a single character or a number does not."""
     return len(word) > 1 and not word.isdigit()
 

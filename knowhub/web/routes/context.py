@@ -8,7 +8,7 @@ from urllib.parse import quote
 from starlette.responses import Response
 
 from knowhub.context import uri
-from knowhub.context.authoring import AuthoredNode
+from knowhub.context.authoring import WrittenNode
 from knowhub.context.grep import grep_memories
 from knowhub.context.model import NODES, PARTS, Level
 from knowhub.core.errors import InvalidInput, NotFound
@@ -147,8 +147,7 @@ async def get_node(call: Call, params: schemas.NodeParams) -> Response:
 async def edit_node(call: EditCall, sent: schemas.NodePatchBody, params: schemas.NodePlaceParams) -> Response:
     """Change the layers of a memory. The messages of a session cannot be changed."""
     address = _address(params.uri, sent.uri)
-    edited = await call.hub.memories.nodes.edit_node(call.ctx, address, sent.patch(), call.version, call.key)
-    return answer_write(asdict(edited.node), edited.operation_id, headers=etag(edited.node.version))
+    return _answer_node(await call.hub.memories.authoring.edit(call.ctx, address, sent.patch(), call.version, call.key))
 
 
 @routes.add("DELETE", "/context/nodes", DELETED, summary="Delete a memory", errors=(404,))
@@ -163,7 +162,7 @@ async def delete_node(
     if sent.erase:
         collection = PARTS if uri.parse(address).is_part else NODES
         return await call.erase(collection, address)
-    done = await call.hub.memories.nodes.delete_node(call.ctx, address, call.version, call.key)
+    done = await call.hub.memories.authoring.delete(call.ctx, address, call.version, call.key)
     return answer_write({}, done)
 
 
@@ -237,7 +236,7 @@ async def create_node(call: WriteCall, sent: edits.NewNodeBody) -> Response:
     """Create a memory in the caller's own space. 409 if its URI is taken."""
     done = await call.hub.memories.authoring.create(call.ctx, sent.to_memory(), call.key)
     warnings = await find_warnings({"content": sent.content, "overview": sent.overview, "abstract": sent.abstract})
-    return await _answer_node(call, done, 201, _locate(done.uri), warnings)
+    return _answer_node(done, 201, _locate(done.node.uri), warnings)
 
 
 @routes.add(
@@ -250,8 +249,7 @@ async def create_node(call: WriteCall, sent: edits.NewNodeBody) -> Response:
 )
 async def move_node(call: EditCall, sent: edits.MoveNodeBody) -> Response:
     """Give a memory another URI in the same space; edges that lead to it follow."""
-    done = await call.hub.memories.authoring.move(call.ctx, sent.uri, sent.to, call.version, call.key)
-    return await _answer_node(call, done, 200)
+    return _answer_node(await call.hub.memories.authoring.move(call.ctx, sent.uri, sent.to, call.version, call.key))
 
 
 @routes.add(
@@ -271,14 +269,15 @@ async def move_node(call: EditCall, sent: edits.MoveNodeBody) -> Response:
 )
 async def link_nodes(call: WriteCall, sent: edits.RelationBody) -> Response:
     """Add an edge from one memory to another, or change the one of the same type."""
-    return await _answer_links(call, await call.hub.memories.authoring.link(call.ctx, sent.to_edge(), call.key))
+    return _answer_links(await call.hub.memories.authoring.link(call.ctx, sent.to_edge(), call.key))
 
 
 @routes.add("DELETE", "/context/relations", {200: edits.LinksAnswer}, summary="Unlink two memories", errors=(404,))
 async def unlink_nodes(call: WriteCall, sent: edits.UnrelateBody | edits.UnlinkParams) -> Response:
     """Remove the edges from one memory to another."""
-    done = await call.hub.memories.authoring.unlink(call.ctx, sent.from_uri, sent.to_uri, sent.relation_type, call.key)
-    return await _answer_links(call, done)
+    return _answer_links(
+        await call.hub.memories.authoring.unlink(call.ctx, sent.from_uri, sent.to_uri, sent.relation_type, call.key)
+    )
 
 
 @routes.add(
@@ -308,23 +307,19 @@ async def grep(call: Call, params: edits.GrepParams) -> Response:
     return answer_json({"results": lines, "count": len(lines), "next_cursor": None, "truncated": found.truncated})
 
 
-async def _answer_node(
-    call: WriteCall,
-    done: AuthoredNode,
-    status: int,
+def _answer_node(
+    done: WrittenNode,
+    status: int = 200,
     location: Mapping[str, str] | None = None,
     more: Mapping[str, Any] | None = None,
 ) -> Response:
-    node = await call.hub.memories.nodes.get_node(call.ctx, done.uri)
-    return answer_write(
-        {**asdict(node), **(more or {})}, done.operation_id, status, {**(location or {}), **etag(node.version)}
-    )
+    headers = {**(location or {}), **etag(done.node.version)}
+    return answer_write({**asdict(done.node), **(more or {})}, done.operation_id, status, headers)
 
 
-async def _answer_links(call: WriteCall, done: AuthoredNode) -> Response:
-    node = await call.hub.memories.nodes.get_node(call.ctx, done.uri)
-    edges = [asdict(edge) for edge in node.relations]
-    return answer_write({"uri": done.uri, "relations": edges}, done.operation_id)
+def _answer_links(done: WrittenNode) -> Response:
+    edges = [asdict(edge) for edge in done.node.relations]
+    return answer_write({"uri": done.node.uri, "relations": edges}, done.operation_id)
 
 
 def _locate(address: str) -> dict[str, str]:

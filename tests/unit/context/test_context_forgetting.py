@@ -48,7 +48,7 @@ def session(hub: Hub) -> dict[str, Any]:
 async def test_forgetting_a_message_removes_it_from_the_summary(hub: Hub) -> None:
     before = session(hub)
 
-    await hub.memories.nodes.delete_node(LI, f"{SESSION}/m0")
+    await hub.memories.authoring.delete(LI, f"{SESSION}/m0")
 
     after = session(hub)
     assert "heron" in before["abstract"] + before["overview"]
@@ -60,7 +60,7 @@ async def test_forgetting_a_message_removes_it_from_the_summary(hub: Hub) -> Non
 
 async def test_a_commit_during_forgetting_does_not_restore_the_text(hub: Hub) -> None:
     forgetting, committing = await asyncio.gather(
-        hub.memories.nodes.delete_node(LI, f"{SESSION}/m0"),
+        hub.memories.authoring.delete(LI, f"{SESSION}/m0"),
         commit(hub, *SAID, "The pond is frozen."),
         return_exceptions=True,
     )

@@ -145,7 +145,7 @@ async def test_a_forgotten_message_is_not_imported_again(hub: Hub) -> None:
     messages = [Message("user", "One.", "", "m1"), Message("user", "Two.", "", "m2")]
     await make_writer(hub).write_conversations([Conversation("c", messages)])
     address = next(head.uri for head in list_memories(hub.store.view("default")) if head.uri.endswith("/c/m1"))
-    await hub.memories.nodes.delete_node(local(), address)
+    await hub.memories.authoring.delete(local(), address)
     writer = make_writer(hub)
 
     await writer.write_conversations([Conversation("c", messages)])
