@@ -33,7 +33,7 @@ from knowhub.providers.http import (
     get_count,
 )
 from knowhub.providers.json_answers import InvalidAnswer, parse_answer, without_items
-from knowhub.providers.output_modes import OutputMode, add_repair, add_schema, get_text, is_rejected, make_request_body
+from knowhub.providers.output_modes import OutputMode, add_repair, add_schema, get_texts, is_rejected, make_request_body
 
 DEFAULT_MODEL = "google/gemini-2.0-flash-001"
 _PATH = "/chat/completions"
@@ -106,41 +106,51 @@ class ChatClient(GuardedClient):
         said = zip(call.question.messages, contents, strict=True)
         redacted = [{**message, "content": content} for message, content in said]
         messages = add_schema(redacted, call.question.schema)
-        text = await self._try_modes(call, messages)
+        texts = await self._try_modes(call, messages)
         try:
-            data = parse_answer(text, call.question.schema, self._endpoint.redaction)
+            data = self._parse_first_valid(texts, call.question.schema)
         except InvalidAnswer as error:
-            text = await self._try_modes(call, add_repair(messages, text, str(error)))
-            data = self._parse_repaired(text, call.question.schema)
+            texts = await self._try_modes(call, add_repair(messages, texts[0], str(error)))
+            data = self._parse_repaired(texts, call.question.schema)
         seconds = self._timing.monotonic() - started
         return ChatReply(data, self.model, seconds, call.prompt_tokens, call.completion_tokens)
 
-    def _parse_repaired(self, text: str, schema: Mapping[str, Any]) -> dict[str, Any]:
+    def _parse_first_valid(self, texts: Sequence[str], schema: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the answer of the first text that holds one. Raises InvalidAnswer, about the first of them."""
+        problems = []
+        for text in texts:
+            try:
+                return parse_answer(text, schema, self._endpoint.redaction)
+            except InvalidAnswer as error:
+                problems.append(error)
+        raise problems[0]
+
+    def _parse_repaired(self, texts: Sequence[str], schema: Mapping[str, Any]) -> dict[str, Any]:
         try:
             # The model had its chance: a wrong item of a list must not cost the right ones.
-            return parse_answer(text, without_items(schema), self._endpoint.redaction)
+            return self._parse_first_valid(texts, without_items(schema))
         except InvalidAnswer as error:
             # The answer is redacted, and yet the names of its fields may make up the key where they are joined.
             detail = self._endpoint.redaction.error(f"the model's answer does not fit, twice: {error}")
             raise _UnfitAnswer(detail) from None
 
-    async def _try_modes(self, call: _Call, messages: Sequence[Message]) -> str:
+    async def _try_modes(self, call: _Call, messages: Sequence[Message]) -> list[str]:
         for mode in list(OutputMode)[self._mode : -1]:
             try:
                 return await self._try_mode(mode, call, messages)
             except RequestRejected as refusal:
-                if not is_rejected(refusal):
+                if not is_rejected(mode, refusal):
                     raise
         return await self._try_mode(OutputMode.PROMPT, call, messages)
 
-    async def _try_mode(self, mode: OutputMode, call: _Call, messages: Sequence[Message]) -> str:
+    async def _try_mode(self, mode: OutputMode, call: _Call, messages: Sequence[Message]) -> list[str]:
         body = make_request_body(mode, self.model, call.question, messages)
         reserved = estimate_request_tokens(body)
         answer = await self._endpoint.post(_PATH, body, call.deadline, lambda: self._reserve_tokens(call, reserved))
         await self._count(call, answer, reserved)
-        text = self._endpoint.redaction.answer(get_text(answer))
+        texts = [self._endpoint.redaction.answer(text) for text in get_texts(mode, answer)]
         self._mode = mode
-        return text
+        return texts
 
     @asynccontextmanager
     async def _reserve_tokens(self, call: _Call, tokens: int) -> AsyncIterator[None]:

@@ -1,4 +1,4 @@
-"""Three ways to ask an OpenAI-compatible server for JSON, the strictest first."""
+"""Four ways to ask an OpenAI-compatible server for JSON, the strictest first."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -31,6 +31,7 @@ _FORMAT_REFUSED = re.compile(
     rf"response.?format|json.?schema|json.?object|json.?mode|structured|schema|grammar|guided|{_ANY_PARAMETER}",
     re.DOTALL,
 )
+_TOOL_REFUSED = re.compile(rf"tool|function|{_ANY_PARAMETER}", re.DOTALL)
 _NOT_IN_NAME = re.compile(r"[^A-Za-z0-9_-]")
 
 
@@ -39,7 +40,8 @@ class OutputMode(IntEnum):
 
     SCHEMA = 0
     OBJECT = 1
-    PROMPT = 2
+    TOOL = 2
+    PROMPT = 3
 
 
 def make_request_body(mode: OutputMode, model: str, question: ChatRequest, messages: Sequence[Message]) -> bytes:
@@ -52,15 +54,19 @@ def make_request_body(mode: OutputMode, model: str, question: ChatRequest, messa
             body["response_format"] = {"type": "json_schema", "json_schema": asked}
         case OutputMode.OBJECT:
             body["response_format"] = {"type": "json_object"}
+        case OutputMode.TOOL:
+            body["tools"] = [{"type": "function", "function": {"name": name, "parameters": question.schema}}]
+            body["tool_choice"] = {"type": "function", "function": {"name": name}}
         case OutputMode.PROMPT:
             # Nothing is asked beside the words: every server takes this one.
             pass
     return orjson.dumps(body, default=dict)
 
 
-def is_rejected(refusal: RequestRejected) -> bool:
-    """Say whether the server refused the way to ask, and not what was asked."""
-    return refusal.status in _REFUSALS and _FORMAT_REFUSED.search(refusal.said.lower()) is not None
+def is_rejected(mode: OutputMode, refusal: RequestRejected) -> bool:
+    """Say whether the server refused this way to ask, and not what was asked."""
+    pattern = _TOOL_REFUSED if mode is OutputMode.TOOL else _FORMAT_REFUSED
+    return refusal.status in _REFUSALS and pattern.search(refusal.said.lower()) is not None
 
 
 def add_schema(messages: Sequence[Message], schema: Mapping[str, Any]) -> list[Message]:
@@ -80,17 +86,22 @@ def add_repair(messages: Sequence[Message], answer: str, problem: str) -> list[M
     return [*messages, {"role": "assistant", "content": shown}, {"role": "user", "content": asked}]
 
 
-def get_text(answer: Mapping[str, Any]) -> str:
-    """Return what the model wrote. Raises InvalidResponse if there is no text."""
+def get_texts(mode: OutputMode, answer: Mapping[str, Any]) -> list[str]:
+    """Return what the model wrote, one text or two: its words and the arguments of the tool that it called.
+
+    The arguments come first in the mode of tools, and the words in the others. Raises InvalidResponse if there is
+    neither.
+    """
     choices = answer.get("choices")
     first = choices[0] if isinstance(choices, list) and choices else None
     message = first.get("message") if isinstance(first, Mapping) else None
     if not isinstance(message, Mapping):
         raise InvalidResponse("the server's answer holds no choice with a message")
-    text = _content_text(message.get("content"))
-    if not text.strip():
+    found = [_content_text(message.get("content")), _get_arguments(message)]
+    texts = [text for text in (reversed(found) if mode is OutputMode.TOOL else found) if text.strip()]
+    if not texts:
         raise InvalidResponse("the model answered with no text")
-    return text
+    return texts
 
 
 def _content_text(content: object) -> str:
@@ -102,3 +113,14 @@ def _content_text(content: object) -> str:
     parts = content if isinstance(content, list) else []
     texts = (part.get("text") if isinstance(part, Mapping) else part for part in parts)
     return "".join(text for text in texts if isinstance(text, str))
+
+
+def _get_arguments(message: Mapping[str, Any]) -> str:
+    calls = message.get("tool_calls")
+    call = calls[0] if isinstance(calls, list) and calls else None
+    # `function_call` is how servers said it before there were tools.
+    function = call.get("function") if isinstance(call, Mapping) else message.get("function_call")
+    arguments = function.get("arguments") if isinstance(function, Mapping) else None
+    if isinstance(arguments, Mapping):
+        return orjson.dumps(arguments).decode()
+    return arguments if isinstance(arguments, str) else ""

@@ -59,6 +59,8 @@ def make_question(schema: dict[str, Any]) -> ChatRequest:
         {"content": f'{{"reason": "{ESCAPED}"}}'},
         {"content": {"reason": KEY}},
         {"content": [{"text": '{"reason": "' + KEY[:9]}, {"text": KEY[9:] + '"}'}]},
+        {"content": None, "tool_calls": [{"function": {"arguments": {"reason": KEY}}}]},
+        {"content": None, "function_call": {"arguments": json.dumps({"reason": KEY})}},
     ],
 )
 async def test_answers_do_not_contain_the_key(

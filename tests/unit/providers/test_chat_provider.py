@@ -41,12 +41,15 @@ async def test_without_a_key_no_authorization_is_sent(http: httpx.AsyncClient, s
 async def test_the_schema_ends_the_system_prompt_in_every_output_mode(
     http: httpx.AsyncClient, server: respx.Route
 ) -> None:
-    server.side_effect = [refusal(400, "response_format is unsupported")] * 2 + [completion(MATCH)]
+    server.side_effect = [refusal(400, "response_format is unsupported")] * 2 + [
+        refusal(400, "tools are unsupported"),
+        completion(MATCH),
+    ]
 
     await chat_client(http).chat(QUESTION, 10)
 
     prompts = [read_sent(call)["messages"] for call in server.calls]
-    assert len(prompts) == 3
+    assert len(prompts) == 4
     assert all(prompt == prompts[0] for prompt in prompts)
     system, user = prompts[0]
     assert system["content"].startswith("Pick a branch.\n\nReturn one JSON object")
@@ -106,7 +109,8 @@ async def test_other_errors_do_not_change_the_output_mode(
 async def test_the_next_call_starts_with_the_working_output_mode(http: httpx.AsyncClient, server: respx.Route) -> None:
     model = chat_client(http)
     refused = refusal(400, "response_format is unsupported")
-    server.side_effect = [refused, refused, completion(MATCH), completion(MATCH)]
+    called = [{"function": {"name": "pick_branch", "arguments": json.dumps(MATCH)}}]
+    server.side_effect = [refused, refused, completion(None, tool_calls=called), completion(None, tool_calls=called)]
 
     first = await model.chat(QUESTION, 10)
     second = await model.chat(QUESTION, 10)
@@ -114,6 +118,7 @@ async def test_the_next_call_starts_with_the_working_output_mode(http: httpx.Asy
     bodies = [read_sent(call) for call in server.calls]
     assert first.data == second.data == MATCH
     assert len(bodies) == 4
+    assert [body["tool_choice"]["function"]["name"] for body in bodies[2:]] == ["pick_branch"] * 2
     assert all("response_format" not in body for body in bodies[2:])
 
 
@@ -127,18 +132,25 @@ async def test_an_output_mode_that_never_worked_is_not_remembered(http: httpx.As
     await model.chat(QUESTION, 10)
 
     kinds = [read_sent(call).get("response_format", {}).get("type") for call in server.calls]
-    assert kinds == ["json_schema", "json_object", None, "json_schema"]
+    assert kinds == ["json_schema", "json_object", None, None, "json_schema"]
 
 
 @pytest.mark.parametrize(
     "message",
     [
         {"content": [{"type": "text", "text": '{"action": "match",'}, {"type": "text", "text": '"node_id": 2}'}]},
+        {"content": None, "tool_calls": [{"function": {"name": "f", "arguments": MATCH}}]},
+        {"content": "", "tool_calls": [{"function": {"name": "f", "arguments": json.dumps(MATCH)}}]},
         {"content": [{"type": "image"}, None, 7, "```json\n", {"text": json.dumps(MATCH)}, "\n```"]},
         {"content": MATCH},
+        {"content": None, "function_call": {"name": "f", "arguments": json.dumps(MATCH)}},
+        {"content": " \n", "tool_calls": [{"function": {"name": "f", "arguments": json.dumps(MATCH)}}]},
+        {"content": "I call f.", "tool_calls": [{"function": {"name": "f", "arguments": json.dumps(MATCH)}}]},
+        {"content": json.dumps(MATCH), "tool_calls": [{"function": {"name": "f", "arguments": json.dumps(MISSING)}}]},
+        {"content": json.dumps(MATCH), "tool_calls": [{"function": {"name": "f", "arguments": "none"}}]},
     ],
 )
-async def test_an_answer_may_come_in_parts_or_as_an_object(
+async def test_an_answer_may_come_in_parts_or_as_the_arguments_of_a_tool(
     http: httpx.AsyncClient, server: respx.Route, message: dict[str, Any]
 ) -> None:
     server.mock(return_value=httpx.Response(200, json={"choices": [{"message": message}]}))
@@ -147,6 +159,32 @@ async def test_an_answer_may_come_in_parts_or_as_an_object(
 
     assert reply.data == MATCH
     assert (reply.prompt_tokens, reply.completion_tokens) == (None, None)
+
+
+@pytest.mark.parametrize("words", ["Sure, let me call.", json.dumps(MISSING), {"action": "missing", "node_id": None}])
+async def test_tool_arguments_win_over_text_beside_the_call(
+    http: httpx.AsyncClient, server: respx.Route, words: object
+) -> None:
+    called = [{"function": {"name": "pick_branch", "arguments": json.dumps(MATCH)}}]
+    refused = refusal(400, "response_format is unsupported")
+    server.side_effect = [refused, refused, completion(words, tool_calls=called)]
+
+    reply = await chat_client(http).chat(QUESTION, 10)
+
+    assert reply.data == MATCH
+    assert server.call_count == 3
+
+
+async def test_text_is_an_answer_in_tool_mode_too(http: httpx.AsyncClient, server: respx.Route) -> None:
+    refused = refusal(400, "response_format is unsupported")
+    called = [{"function": {"name": "pick_branch", "arguments": "{}"}}]
+    server.side_effect = [refused, refused, completion(MATCH), completion(MATCH, tool_calls=called)]
+    model = chat_client(http)
+
+    replies = [await model.chat(QUESTION, 10), await model.chat(QUESTION, 10)]
+
+    assert [reply.data for reply in replies] == [MATCH, MATCH]
+    assert server.call_count == 4
 
 
 async def test_a_body_may_begin_with_a_byte_order_mark(http: httpx.AsyncClient, server: respx.Route) -> None:
@@ -212,6 +250,7 @@ BODIES: list[bytes] = [
     b'{"choices": [{"message": null}]}',
     b'{"choices": [{"message": {"content": null}}]}',
     b'{"choices": [{"message": {"content": " \\n"}}]}',
+    b'{"choices": [{"message": {"content": 7, "tool_calls": [{"function": []}]}}]}',
     b'{"choices": [{"message": {"content": "\\ud800"}}]}',
     b'{"choices":' + b"[" * 300 + b"]" * 300 + b"}",
     b'{"choices":' + b"[" * 100_000,
