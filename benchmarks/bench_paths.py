@@ -8,6 +8,7 @@ import sys
 import tempfile
 import threading
 from collections.abc import Awaitable, Callable
+from contextvars import ContextVar
 from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any
@@ -25,32 +26,36 @@ Call = Callable[[httpx.AsyncClient], Awaitable[httpx.Response]]
 
 
 class CodeRecorder:
-    """Records the code objects of the package that run, in every thread."""
+    """Records the code of the package that runs for a call: in its tasks, and in threads that have its context."""
 
     def __init__(self) -> None:
         self._codes: set[CodeType] = set()
+        self._is_of_call = ContextVar("is_of_call", default=False)
+        # At once: the threads that a later call uses may exist before it.
+        threading.setprofile(self._note)
 
     async def record(self, call: Callable[[], Awaitable[httpx.Response]]) -> tuple[httpx.Response, int, int]:
         """Run `call`; return its answer, and the number of distinct functions and files that ran."""
         self._codes.clear()
-        threading.setprofile(self._note)
+        token = self._is_of_call.set(True)
         sys.setprofile(self._note)
         try:
             response = await call()
         finally:
             sys.setprofile(None)
-            threading.setprofile(None)
+            self._is_of_call.reset(token)
         functions = {code for code in self._codes if not code.co_name.startswith("<")}
         return response, len(functions), len({code.co_filename for code in functions})
 
     def _note(self, frame: FrameType, _event: str, _argument: Any) -> None:  # noqa: ANN401 -- as the profiler gives it
-        if frame.f_code.co_filename.startswith(PACKAGE):
+        if self._is_of_call.get() and frame.f_code.co_filename.startswith(PACKAGE):
             self._codes.add(frame.f_code)
 
 
 async def main() -> None:
     """Print the figures of four requests beside their goals."""
     message = {"role": "user", "content": "I prefer dark roast coffee. My name is Ann. I moved to Bern in May 2026."}
+    recorder = CodeRecorder()
     with tempfile.TemporaryDirectory() as folder:
         settings = Settings(data_dir=Path(folder))
         async with open_hub(settings, maintain=False) as hub:
@@ -58,12 +63,11 @@ async def main() -> None:
             async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1:8000") as client:
                 for turn in range(2):
                     # The second turn counts: what is loaded once is loaded.
-                    await measure(client, message, turn)
+                    await measure(client, recorder, message, turn)
 
 
-async def measure(client: httpx.AsyncClient, message: dict[str, str], turn: int) -> None:
+async def measure(client: httpx.AsyncClient, recorder: CodeRecorder, message: dict[str, str], turn: int) -> None:
     """Send the four requests; print the figures of the second turn."""
-    recorder = CodeRecorder()
     saved = ""
 
     async def save() -> httpx.Response:
