@@ -58,7 +58,7 @@ def get_time(collection: str, row: Row) -> float | None:
     sent = _get_sent_time(collection, row)
     try:
         return parse_iso(str(sent)) if sent else None
-    except (ValueError, OverflowError):
+    except ValueError:
         # A message keeps the words of its time as they were sent; what is no time is not searched by it.
         return None
 

@@ -29,20 +29,22 @@ def parse_iso(text: str) -> float:
 
     Raises ValueError when `text` is neither.
     """
-    moment = datetime.fromisoformat(text)
-    if moment.tzinfo is None:
-        moment = moment.replace(tzinfo=UTC)
-    return moment.timestamp()
+    return _parse(text).timestamp()
 
 
 def normalize_iso(text: str) -> str:
     """Convert any accepted ISO 8601 form to the form used in answers. Raises ValueError."""
-    moment = datetime.fromisoformat(text)
-    if moment.tzinfo is None:
-        moment = moment.replace(tzinfo=UTC)
-    moment = moment.astimezone(UTC)
+    moment = _parse(text)
     form = "milliseconds" if moment.microsecond else "seconds"
     return moment.replace(tzinfo=None).isoformat(timespec=form) + "Z"
+
+
+def _parse(text: str) -> datetime:
+    moment = datetime.fromisoformat(text)
+    try:
+        return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
+    except OverflowError:
+        raise ValueError(f"the time {text!r} is outside the years 1 to 9999 in UTC") from None
 
 
 # Many rows are written in one second.

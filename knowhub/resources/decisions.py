@@ -210,7 +210,7 @@ def _parse_time(value: object) -> str | None:
         return None
     try:
         return clock.normalize_iso(value if isinstance(value, str) else "")
-    except (ValueError, OverflowError):
+    except ValueError:
         raise InvalidInput.of(
             "metadata.expires_at", "must be a date or time in ISO 8601, such as 2026-03-05T12:00:00Z or 2026-03-05"
         ) from None

@@ -230,6 +230,6 @@ def clean_message(message: Message, left_out: Counter[str], own_id: str | None =
 def _is_moment(text: str) -> bool:
     try:
         clock.normalize_iso(text)
-    except (ValueError, OverflowError):
+    except ValueError:
         return False
     return True

@@ -30,7 +30,7 @@ class OperationParams(CallerIds):
         if value is not None and not _is_seq(value):
             try:
                 clock.parse_iso(value)
-            except (ValueError, OverflowError):
+            except ValueError:
                 raise ValueError("must be a sequence number or a time in ISO 8601") from None
         return value
 

@@ -100,7 +100,7 @@ def normalize_moment(text: str) -> str:
     """Return a time in the form of answers. Raises ValueError that says which forms are taken."""
     try:
         return clock.normalize_iso(text)
-    except (ValueError, OverflowError):
+    except ValueError:
         raise ValueError("must be a date or time in ISO 8601, such as 2026-03-05T12:00:00Z or 2026-03-05") from None
 
 

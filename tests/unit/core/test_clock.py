@@ -28,3 +28,11 @@ def test_every_format_is_normalised(text: str, normal: str) -> None:
 def test_text_that_is_not_a_time_is_refused() -> None:
     with pytest.raises(ValueError, match="tomorrow"):
         normalize_iso("tomorrow")
+
+
+@pytest.mark.parametrize("text", ["0001-01-01T00:00:00+14:00", "9999-12-31T23:59:59-10:00"])
+def test_a_time_that_is_in_no_year_of_utc_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="outside the years"):
+        normalize_iso(text)
+    with pytest.raises(ValueError, match="outside the years"):
+        parse_iso(text)
