@@ -78,7 +78,7 @@ FAULTS = (
         "throw away what is cut",
         "log/log_reader.py",
         "replace_file(files, path, data)",
-        "replace_file(files, kept, data[:0])",
+        "replace_file(files, path, data[:0])",
         [TAILS],
     ),
     Fault(
