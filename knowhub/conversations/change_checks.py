@@ -30,7 +30,16 @@ from knowhub.conversations.sentences import asks_to_forget
 from knowhub.conversations.spoken_numbers import CARDINALS, NAMED, blank_known, read_spoken
 from knowhub.conversations.statement_forms import PAST
 from knowhub.conversations.statements import read_values
-from knowhub.conversations.support import GENERIC, OF_THE_USER, STOPS, WORD, find_flaw, fold_word, share_words
+from knowhub.conversations.support import (
+    GENERIC,
+    OF_THE_USER,
+    STOPS,
+    WORD,
+    find_flaw,
+    fold_word,
+    is_about_user,
+    share_words,
+)
 
 _LEAST_STEM: Final = 5
 _SEVERAL: Final = 2
@@ -53,6 +62,7 @@ _SUBJECT: Final = re.compile(
 )
 _YEAR: Final = re.compile(r"(?<!\d)(?:19|20)\d\d(?!\d)")
 _MOVED: Final = re.compile(r"\b(?:moved|relocated)\b|搬", re.IGNORECASE)
+_ASKS: Final = re.compile(r"[?？]|[吗呢吧](?:[。.!！…~]|$)", re.MULTILINE)
 _SEVERAL_VALUES: Final = frozenset({"job"})
 
 
@@ -68,7 +78,8 @@ class ChangeChecks:
         if COVER in written or contains_secret(written):
             return "secret"
         cited = [self.prompt.messages[place] for place in change.evidence]
-        is_own = change.category in OF_THE_USER or change.action == FORGET
+        is_of_user = change.category in OF_THE_USER or (change.category != "cases" and is_about_user(change.statement))
+        is_own = is_of_user or change.action == FORGET
         sources = [message for message in cited if message.is_user] if is_own else cited
         if not sources:
             return "not_the_users_words"
@@ -79,12 +90,13 @@ class ChangeChecks:
         if change.action == FORGET:
             is_asked = any(asks_to_forget(message.content) for message in sources)
             return "" if is_asked or share_words(memory or "", told) else "not_in_evidence"
-        # What merely answers a question, such as «yes», is understood with the messages before it.
-        around = [self.prompt.messages[place] for at in change.evidence for place in range(max(0, at - 1), at)]
-        context = " ".join([told, memory or "", *(message.content for message in around)])
+        # What merely answers a question, such as «yes», is understood with it. A thank-you says nothing of what a tool
+        # or a statement before it said.
+        before = [self.prompt.messages[at - 1] for at in change.evidence if at]
+        asked = [message.content for message in before if not message.is_tool and _ASKS.search(message.content)]
+        context = " ".join([told, memory or "", *asked])
         if not share_words(" ".join([change.statement, *_list_initials(change.statement)]), _with_figures(context)):
             return "not_in_evidence"
-        before = [self.prompt.messages[at - 1] for at in change.evidence if at]
         flaw = find_flaw(change.statement, change.category, sources, before)
         return flaw or self._check_details(change, _list_initials(context))
 

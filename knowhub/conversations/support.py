@@ -86,6 +86,16 @@ _WOULD: Final = re.compile(r"(?:\b(?:would|could|might)|\b\w{1,4}'d|\bid)\b(?! (
 _UNREAL_ZH: Final = re.compile(
     r"假如|假设|假使|倘若|就好了|早就|早做|哪天|做梦|说笑|玩笑|说说而已|哈哈|呵呵|嘿嘿|但愿|想象"
 )
+# A question to the agent states nothing: «should I become a vegetarian?». A request may: «can you book my table?».
+_QUESTION: Final = re.compile(
+    r"^\W{0,3}(?:(?:and|but|so|also|ok|okay|then|well|oh) )?(?:should|shall|do|does|did|is|are|was|were|am|will|would"
+    r"|could|can|may|might|what|which|who|where|when|why|how)\b(?! (?:you|u)\b)"
+    r"|.*(?:[要该能是会]不[要该能是会]|有没有|为什么|怎么|什么时候|[吗呢呀][\s!！~]*$)"
+)
+_WONDERS: Final = re.compile(
+    r"\b(?:ask|wonder|consider|think|want|plan|look|need|interest|decid|question|know|seek|hop)\w{0,7}\b|[想问找]|考虑|打算|需要|计划|决定",
+    re.IGNORECASE,
+)
 _CONDITION: Final = re.compile(
     r"\b(?:if|when|whenever|after|once|unless|in case|until|during|would|might|could|may|wish\w{0,3}|hypothe\w+"
     r"|imagin\w+|dream\w{0,3}|suppos\w+)\b|如果|要是|假如|假设|时|的话|若|万一|一旦|除非|之后|以后|希望|梦"
@@ -173,6 +183,11 @@ def fold_word(word: str) -> str:
     return _POSSESSIVE.sub("", plain.casefold().replace("’", "'")).strip("-'")
 
 
+def is_about_user(statement: str) -> bool:
+    """Return whether the user is the subject of a statement."""
+    return _ABOUT_USER.match(statement) is not None
+
+
 def find_flaw(statement: str, category: str, cited: Sequence[Message], before: Sequence[Message]) -> str:
     """Return why the cited messages do not say a statement; empty where they may.
 
@@ -193,7 +208,7 @@ def find_flaw(statement: str, category: str, cited: Sequence[Message], before: S
     clauses = [clause for message, plain, _ in said for clause in _list_clauses(plain, message, statement)]
     best = max((len(wanted & list_content_words(clause.text)) for clause in clauses), default=0)
     nearest = [clause for clause in clauses if best and len(wanted & list_content_words(clause.text)) == best]
-    exempt = {"supposed", "of_somebody_else"} if is_case else _list_exempt(statement, own, is_own=is_own)
+    exempt = {"supposed", "of_somebody_else", "only_asked"} if is_case else _list_exempt(statement, own, is_own=is_own)
     if nearest and all(clause.flaw and clause.flaw not in exempt for clause in nearest):
         return nearest[0].flaw
     if not is_case and (_is_denied(statement, own) or _is_refused(statement, cited, before)):
@@ -224,32 +239,42 @@ def _split_quoted(message: Message) -> tuple[str, str]:
 def _list_exempt(statement: str, own: str, *, is_own: bool) -> set[str]:
     """Return the flaws that do not count: the statement names the condition, or the user says it of themselves, too."""
     exempt = {"supposed"} if _CONDITION.search(statement.lower()) else set()
+    if _WONDERS.search(statement):
+        exempt.add("only_asked")
     if not is_own or not _ABOUT_USER.match(statement) or _SAME_FOR_ME.search(own.lower()):
         exempt.add("of_somebody_else")
     return exempt
 
 
 def _list_clauses(plain: str, message: Message, statement: str) -> Iterator[_Clause]:
-    for sentence in _SENTENCE_END.split(plain.lower().replace("’", "'")):
-        if message.is_tool and (_OF_MEMORY.search(sentence) or REQUEST.search(sentence)):
-            # What a tool returns may be anybody's: it reports, and gives no orders to remember.
-            yield _Clause(sentence, "ordered_by_tool")
-            continue
-        is_condition = _IF.search(sentence) is not None
-        is_joke = is_condition and _UNREAL_ZH.search(sentence) is not None
-        is_of_others = False
-        start = 0
-        for end in (*_CLAUSE_END.finditer(sentence), None):
-            text = sentence[start : end.start() if end else len(sentence)]
-            # «… and works at Airbus» goes on about the same subject.
-            is_joined = start > 0 and sentence[:start].rstrip().endswith(" and")
-            start = end.end() if end else start
-            is_of_others = _is_of_others(text, statement) or (
-                is_joined and is_of_others and not _FIRST_PERSON.search(text)
-            )
-            is_supposed = is_joke or _is_supposed(text) or (is_condition and _WOULD.search(text) is not None)
-            if text.strip():
-                yield _Clause(text, "supposed" if is_supposed else "of_somebody_else" if is_of_others else "")
+    for piece in _TO_MARK.findall(plain.lower().replace("’", "'")):
+        *before, last = _SENTENCE_END.split(piece.rstrip("?？"))
+        is_asked = message.is_user and piece[-1] in "?？"
+        for sentence in before:
+            yield from _list_clauses_of(sentence, message, statement, is_asked=False)
+        yield from _list_clauses_of(last, message, statement, is_asked=is_asked)
+
+
+def _list_clauses_of(sentence: str, message: Message, statement: str, *, is_asked: bool) -> Iterator[_Clause]:
+    if message.is_tool and (_OF_MEMORY.search(sentence) or REQUEST.search(sentence)):
+        # What a tool returns may be anybody's: it reports, and gives no orders to remember.
+        yield _Clause(sentence, "ordered_by_tool")
+        return
+    is_condition = _IF.search(sentence) is not None
+    is_joke = is_condition and _UNREAL_ZH.search(sentence) is not None
+    is_of_others = False
+    start = 0
+    for end in (*_CLAUSE_END.finditer(sentence), None):
+        text = sentence[start : end.start() if end else len(sentence)]
+        # «… and works at Airbus» goes on about the same subject.
+        is_joined = start > 0 and sentence[:start].rstrip().endswith(" and")
+        start = end.end() if end else start
+        is_of_others = _is_of_others(text, statement) or (is_joined and is_of_others and not _FIRST_PERSON.search(text))
+        is_supposed = is_joke or _is_supposed(text) or (is_condition and _WOULD.search(text) is not None)
+        if text.strip():
+            is_question = is_asked and end is None and _QUESTION.match(text) is not None
+            flaws = {"supposed": is_supposed, "of_somebody_else": is_of_others, "only_asked": is_question}
+            yield _Clause(text, next((flaw for flaw, has_it in flaws.items() if has_it), ""))
 
 
 def _is_supposed(clause: str) -> bool:
