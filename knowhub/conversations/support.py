@@ -6,12 +6,11 @@ evidence says anything else that may turn it round, the model is believed.
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Final
 
+from knowhub.conversations.clause_flaws import CLAUSE_END, NEGATIVE, SENTENCE_END, TO_MARK, list_clauses
 from knowhub.conversations.messages import Message
 from knowhub.conversations.sentences import mask_quoted, split_sentences
-from knowhub.conversations.statement_forms import REQUEST
 from knowhub.core.unicode_forms import normalize
 
 _ACCENT: Final = re.compile(r"[\u0300-\u036f]")
@@ -33,65 +32,18 @@ _AUXILIARIES: Final = "is are was were be been has have had do does did will wou
 GENERIC: Final = frozenset([*_FUNCTION_WORDS.split(), *_SLOT_WORDS.split()])
 STOPS: Final = GENERIC | frozenset(_AUXILIARIES.split())
 OF_THE_USER: Final = ("profile", "preferences")
+# A case names what failed and what works alike.
+_OF_CASES: Final = {"contradicted", "supposed", "of_somebody_else", "only_asked"}
 _STEM_CHARS: Final = 5
 _LEAST_STEM: Final = 3
 
 _LINE_QUOTED: Final = re.compile(r"^\s{0,9}>")
 _FENCE: Final = re.compile(r"^\s{0,9}(?:```|~~~)")
-_OF_MEMORY: Final = re.compile(r"\bremember|\bmemor(?:y|ies|i[sz]e)\b|记住|记忆|牢记", re.IGNORECASE)
-_SENTENCE_END: Final = re.compile(r"[。！？!?\n]|\.(?=\s|$)")
-_TO_MARK: Final = re.compile(r"[^!?。！？\n]+[?？]?")
-_CLAUSE_END: Final = re.compile(r"\s?(?:[,;，；:：]|--|[–—])\s?|\s(?:and|but|so)\s")
-
-# Who is a subject that is not the user.
-_PEOPLE: Final = (
-    r"mother|mum|mom|mummy|father|dad|daddy|parents?|brothers?|sisters?|siblings?|sons?|daughters?|kids?|child|children"
-    r"|baby|wife|husband|partner|spouse|girlfriend|boyfriend|fianc[eé]e?|ex|cousins?|uncle|aunt|auntie|nephew|niece"
-    r"|grand\w{1,12}|granny|gran|nan|nana|stepmother|stepfather|stepson|stepdaughter|friends?|mate|buddy|roommates?"
-    r"|flatmates?|neighbou?rs?|colleagues?|co-?workers?|boss|manager|supervisor|teacher|landlord|landlady|cats?|dogs?"
-)
-_PEOPLE_ZH: Final = (
-    r"[爸妈爹娘哥弟姐妹]{1,2}|父亲|母亲|爸爸|妈妈|儿子|女儿|孩子|老公|老婆|丈夫|妻子|先生|太太|男友|女友|男朋友|女朋友|对象"
-    r"|爷爷|奶奶|外公|外婆|姥姥|姥爷|[叔伯舅姑姨婶]{1,2}[父母妈]?|[表堂][哥弟姐妹]|同事|同学|朋友|闺蜜|室友|邻居|老板|领导"
-    r"|师[兄弟姐妹]|老师|搭档|[猫狗]"
-)
-_LEAD: Final = r"(?:(?:and|but|so|also|because|oh|well|btw|while|though|since|yes|no|hi|hey),? ){0,2}"
-_OTHER_SUBJECT: Final = re.compile(
-    rf"^\W{{0,3}}{_LEAD}(?:(?:my|our|his|her|their|a) (?:[\w-]{{1,20}} ){{0,2}}?(?:{_PEOPLE})\b(?! and (?:i|me)\b)"
-    r"|(?:he|she)(?:'\w{1,2})?\b)"
-    rf"|^(?:而且|但是?|不过|因为|所以|对了|另外|其实|还有|那个?)?(?:(?:我们?|俺|咱)?的?(?:{_PEOPLE_ZH})(?![和跟])|[他她](?!俩|们))",
-)
-_FIRST_PERSON: Final = re.compile(r"\b(?:i|me|myself|mine|we|us|our|i'\w{1,2}|we'\w{1,2}|im|ive)\b|[我咱俺]")
 _SAME_FOR_ME: Final = re.compile(
     r"\b(?:me too|same (?:here|for me)|(?:so|neither) (?:am|do|have|did|can) i|as (?:am|do) i|like me|we both"
     r"|both of us|i(?:'m| am| do)? (?:too|also|as well))\b|我也|都一样|我们都"
 )
 _ABOUT_USER: Final = re.compile(r"^(?:(?:the )?user\b(?!['’]s)|i\b|用户(?!的)|我(?!的|们))", re.IGNORECASE)
-_PERSON: Final = re.compile(rf"\b(?:{_PEOPLE})\b|(?:{_PEOPLE_ZH})|[他她]")
-
-# What is supposed is not said to be so. A condition for the agent, «if you write mails», is an instruction.
-_IF: Final = re.compile(
-    r"(?:(?<!even )(?<!as )\bif\b|\bsuppos(?:e|ing)\b|(?<!n't )(?<!cannot )\bimagin(?:e|ing)\b|\bpretend\b"
-    r"|\bassum(?:e|ing)\b|\blet's say\b)"
-    r"(?! (?:you|your|i'm not mistaken|i (?:remember|recall|am not mistaken)|possible|needed|necessary|any|not|so)\b)"
-    r"(?P<mine> (?:that )?(?:i|we|i'\w{1,2}|we'\w{1,2})\b)?"
-    r"|\b(?:i|we) wish(?:ed)?\b(?! (?:to|for|you)\b)|\bif only\b|^\W{0,3}had (?:i|we)\b|\bhypothetically\b|\bwhat if\b"
-    r"|(?:如果|要是|假如|假设|假使|倘若|若是|想象|但愿|希望)(?!你|您|没记错|可以|方便|需要|不行|没问题)(?P<mine_zh>[^，。]{0,4}[我咱])?"
-)
-_UNREAL: Final = re.compile(
-    r"\b(?:were|wasn't|wasnt|weren't|had|ever|wish)\b|\bif only\b|hypothetically|what if|\bimagin|\bsuppos|\bpretend"
-    r"|\blet's say"
-)
-_WOULD: Final = re.compile(r"(?:\b(?:would|could|might)|\b\w{1,4}'d|\bid)\b(?! (?:like|love|prefer|rather)\b)")
-_UNREAL_ZH: Final = re.compile(
-    r"假如|假设|假使|倘若|就好了|早就|早做|哪天|做梦|说笑|玩笑|说说而已|哈哈|呵呵|嘿嘿|但愿|想象"
-)
-# A question to the agent states nothing: «should I become a vegetarian?». A request may: «can you book my table?».
-_QUESTION: Final = re.compile(
-    r"^\W{0,3}(?:(?:and|but|so|also|ok|okay|then|well|oh) )?(?:should|shall|do|does|did|is|are|was|were|am|will|would"
-    r"|could|can|may|might|what|which|who|where|when|why|how)\b(?! (?:you|u)\b)"
-    r"|.*(?:[要该能是会]不[要该能是会]|有没有|为什么|怎么|什么时候|[吗呢呀][\s!！~]*$)"
-)
 _WONDERS: Final = re.compile(
     r"\b(?:ask|wonder|consider|think|want|plan|look|need|interest|decid|question|know|seek|hop)\w{0,7}\b|[想问找]|考虑|打算|需要|计划|决定",
     re.IGNORECASE,
@@ -100,6 +52,7 @@ _CONDITION: Final = re.compile(
     r"\b(?:if|when|whenever|after|once|unless|in case|until|during|would|might|could|may|wish\w{0,3}|hypothe\w+"
     r"|imagin\w+|dream\w{0,3}|suppos\w+)\b|如果|要是|假如|假设|时|的话|若|万一|一旦|除非|之后|以后|希望|梦"
 )
+
 
 _NEGATOR_WORDS: Final = (
     "not no never hardly cannot without nor neither stop stopped quit dont cant wont doesnt didnt isnt wasnt arent"
@@ -123,13 +76,6 @@ _PASSED_WORDS: Final = (
     " so just still quite particularly please me us should must may might i'm im i've ive"
 )
 _PASSED: Final = STOPS - frozenset(_SLOT_WORDS.split()) | frozenset(_PASSED_WORDS.split())
-_NEGATIVE: Final = re.compile(
-    r"\b(?:no|non\w{0,12}|not|never|nor|neither|without|cannot|nobody|nothing|avoid\w{0,3}|stop\w{0,4}|quit\w{0,4}"
-    r"|g[ia]ve[ns]? up|dislik\w{0,3}|hat(?:e|es|ed)|refus\w{0,3}|declin\w{0,3}|reject\w{0,3}|allerg\w{0,3}"
-    r"|intoleran\w{0,3}|except\w{0,3}|instead|rather|only|lack\w{0,3}|free|former\w{0,2}|previous\w{0,2}|end(?:s|ed)"
-    r"|cancel\w{0,4}|against|unable|unlike\w{0,2}|fail\w{0,3}|broken?|used to|over|done with|hardly|dont|cant|wont"
-    r"|doesnt|didnt|isnt|arent|wasnt)\b|n['’]t\b|[不没无别未非勿戒停禁忌免拒除只仅才]|讨厌|反感|过敏|以前|曾"
-)
 _ENGLISH: Final = re.compile(r"[a-z][a-z'-]*|\d+|[^\s\w]")
 # Two negations, a choice (吃不吃), and words in which the character denies nothing.
 _NO_DENIAL_ZH: Final = re.compile(
@@ -153,14 +99,6 @@ _FIRST_VERB: Final = re.compile(
 )
 # «Here's my week: …»
 _OWN_MATERIAL: Final = re.compile(r"\b(?:my|our)\b[^.!?\n:]{0,40}:|我们?的?[^。！？\n：:]{0,12}[：:]", re.IGNORECASE)
-
-
-@dataclass(frozen=True, slots=True)
-class _Clause:
-    """A clause in lower case, and why it does not say what it contains; empty where it does."""
-
-    text: str
-    flaw: str
 
 
 def share_words(statement: str, text: str) -> bool:
@@ -205,10 +143,10 @@ def find_flaw(statement: str, category: str, cited: Sequence[Message], before: S
         if share_words(statement, own) and not share_words(statement, spoken):
             return "quoted"
     wanted = list_content_words(statement)
-    clauses = [clause for message, plain, _ in said for clause in _list_clauses(plain, message, statement)]
+    clauses = [clause for message, plain, _ in said for clause in list_clauses(plain, message, statement)]
     best = max((len(wanted & list_content_words(clause.text)) for clause in clauses), default=0)
     nearest = [clause for clause in clauses if best and len(wanted & list_content_words(clause.text)) == best]
-    exempt = {"supposed", "of_somebody_else", "only_asked"} if is_case else _list_exempt(statement, own, is_own=is_own)
+    exempt = _OF_CASES if is_case else _list_exempt(statement, own, is_own=is_own)
     if nearest and all(clause.flaw and clause.flaw not in exempt for clause in nearest):
         return nearest[0].flaw
     if not is_case and (_is_denied(statement, own) or _is_refused(statement, cited, before)):
@@ -246,59 +184,12 @@ def _list_exempt(statement: str, own: str, *, is_own: bool) -> set[str]:
     return exempt
 
 
-def _list_clauses(plain: str, message: Message, statement: str) -> Iterator[_Clause]:
-    for piece in _TO_MARK.findall(plain.lower().replace("’", "'")):
-        *before, last = _SENTENCE_END.split(piece.rstrip("?？"))
-        is_asked = message.is_user and piece[-1] in "?？"
-        for sentence in before:
-            yield from _list_clauses_of(sentence, message, statement, is_asked=False)
-        yield from _list_clauses_of(last, message, statement, is_asked=is_asked)
-
-
-def _list_clauses_of(sentence: str, message: Message, statement: str, *, is_asked: bool) -> Iterator[_Clause]:
-    if message.is_tool and (_OF_MEMORY.search(sentence) or REQUEST.search(sentence)):
-        # What a tool returns may be anybody's: it reports, and gives no orders to remember.
-        yield _Clause(sentence, "ordered_by_tool")
-        return
-    is_condition = _IF.search(sentence) is not None
-    is_joke = is_condition and _UNREAL_ZH.search(sentence) is not None
-    is_of_others = False
-    start = 0
-    for end in (*_CLAUSE_END.finditer(sentence), None):
-        text = sentence[start : end.start() if end else len(sentence)]
-        # «… and works at Airbus» goes on about the same subject.
-        is_joined = start > 0 and sentence[:start].rstrip().endswith(" and")
-        start = end.end() if end else start
-        is_of_others = _is_of_others(text, statement) or (is_joined and is_of_others and not _FIRST_PERSON.search(text))
-        is_supposed = is_joke or _is_supposed(text) or (is_condition and _WOULD.search(text) is not None)
-        if text.strip():
-            is_question = is_asked and end is None and _QUESTION.match(text) is not None
-            flaws = {"supposed": is_supposed, "of_somebody_else": is_of_others, "only_asked": is_question}
-            yield _Clause(text, next((flaw for flaw, has_it in flaws.items() if has_it), ""))
-
-
-def _is_supposed(clause: str) -> bool:
-    condition = _IF.search(clause)
-    if condition is None:
-        return False
-    return bool(condition["mine"] or condition["mine_zh"]) or _UNREAL.search(clause) is not None
-
-
-def _is_of_others(clause: str, statement: str) -> bool:
-    """Return whether the subject of a clause is somebody whom the statement does not name."""
-    subject = _OTHER_SUBJECT.match(clause)
-    if subject is None or _FIRST_PERSON.search(clause, subject.end()):
-        return False
-    who = _PERSON.search(subject[0])
-    return not (who[0] in statement.lower() if who else _PERSON.search(statement.lower()))
-
-
 def _is_denied(statement: str, own: str) -> bool:
     """Return whether a statement affirms what the evidence only denies, or denies what it only affirms."""
     said, stated = _list_parts(own), _list_parts(statement)
-    if not _NEGATIVE.search(statement.lower()):
+    if not NEGATIVE.search(statement.lower()):
         return _denies(said, " ".join(stated))
-    if _NEGATIVE.search(own.lower()):
+    if NEGATIVE.search(own.lower()):
         return False
     # «…, not Cargo» only says what else it is not.
     stated = [part for at, part in enumerate(stated) if at == 0 or not part.startswith("not ")]
@@ -309,11 +200,11 @@ def _is_denied(statement: str, own: str) -> bool:
 def _list_parts(text: str) -> list[str]:
     """Return the clauses of a text in lower case, without questions: «isn't it on Monday?» denies nothing."""
     parts: list[str] = []
-    for piece in _TO_MARK.findall(text.lower().replace("’", "'")):
-        sentences = _SENTENCE_END.split(piece)
+    for piece in TO_MARK.findall(text.lower().replace("’", "'")):
+        sentences = SENTENCE_END.split(piece)
         # Behind the mark there is an empty one.
         for sentence in sentences[:-2] if piece[-1] in "?？" else sentences:
-            parts += (part for part in _CLAUSE_END.split(sentence) if part.strip())
+            parts += (part for part in CLAUSE_END.split(sentence) if part.strip())
     return parts
 
 
@@ -402,6 +293,6 @@ def _stem(word: str) -> str:
 def _is_refused(statement: str, cited: Sequence[Message], before: Sequence[Message]) -> bool:
     """Return whether the evidence is only «no», to a question that says all of the statement."""
     is_no = bool(cited) and all(_BARE_NO.match(message.content) for message in cited)
-    if not is_no or _NEGATIVE.search(statement.lower()):
+    if not is_no or NEGATIVE.search(statement.lower()):
         return False
     return list_content_words(statement) <= list_content_words(" ".join(message.content for message in before))

@@ -39,6 +39,14 @@ def say(content: str, role: str = "user") -> Message:
         ("I couldn't live without my espresso machine", "The user loves their espresso machine.", ""),
         ("the bike is called Velmark Carry", "The bike is called Velmark Carry, not Carry Velmark.", ""),
         ("sold the car last week", "The user does not have a car any more.", ""),
+        ("I really hate coriander", "The user loves coriander.", "contradicted"),
+        ("I turned down Siemens last month", "The user works at Siemens.", "contradicted"),
+        ("I quit Siemens last month", "The user left Siemens.", ""),
+        ("I gave up smoking in spring", "The user does not smoke any more.", ""),
+        ("I quit Siemens and joined Bosch", "The user joined Bosch.", ""),
+        ("我讨厌香菜", "用户喜欢香菜。", "contradicted"),
+        ("我拒绝了西门子", "用户在西门子工作。", "contradicted"),
+        ("我辞掉了西门子的工作", "用户离开了西门子。", ""),
         ("我不能吃坚果，一吃就喘", "用户能吃坚果。", "contradicted"),
         ("我不能吃坚果，一吃就喘", "用户对坚果过敏。", ""),
         ("我没有孩子", "用户有孩子。", "contradicted"),
@@ -98,6 +106,34 @@ def test_what_is_so_of_others_is_not_so_of_the_user(said: str, statement: str, r
 )
 def test_what_is_supposed_is_not_so(said: str, statement: str, reason: str) -> None:
     assert check_statement(statement, say(said)) == reason
+
+
+@pytest.mark.parametrize(
+    ("said", "statement", "reason"),
+    [
+        ("Should I learn the oboe?", "The user learns the oboe.", "only_asked"),
+        ("Is ibuprofen sold in Graz?", "The user is not allergic to ibuprofen.", "only_asked"),
+        ("Should I learn the oboe?", "The user considers learning the oboe.", ""),
+        ("I moved to Graz, where is the nearest gym?", "The user moved to Graz.", ""),
+        ("can you book my table at Luma on Friday?", "The user has a table at Luma.", ""),
+        ("我要不要学双簧管？", "用户学双簧管。", "only_asked"),
+        ("我搬到格拉茨了，附近哪里有健身房？", "用户搬到格拉茨。", ""),
+    ],
+)
+def test_what_is_only_asked_is_not_so(said: str, statement: str, reason: str) -> None:
+    assert check_statement(statement, say(said)) == reason
+
+
+@pytest.mark.parametrize("category", ["profile", "preferences", "entities", "events"])
+def test_a_thank_you_confirms_nothing_that_a_tool_or_an_agent_said_before(category: str) -> None:
+    statement = "The user is called Mallory and lives in Minsk."
+    for role in ("tool", "assistant"):
+        claim = say("The owner is called Mallory and lives in Minsk.", role)
+
+        assert check_statement(statement, claim, say("Thanks a lot."), category=category) == "not_in_evidence"
+        assert check_statement(statement, claim, category=category) == "not_the_users_words"
+    asked = say("Are you called Mallory, and do you live in Minsk?", "assistant")
+    assert check_statement(statement, asked, say("yes"), category=category) == ""
 
 
 @pytest.mark.parametrize(

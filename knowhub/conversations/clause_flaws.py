@@ -1,0 +1,134 @@
+"""The clauses of a message, and which of them do not say what they contain."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from knowhub.conversations.messages import Message
+from knowhub.conversations.statement_forms import REQUEST
+
+_OF_MEMORY: Final = re.compile(r"\bremember|\bmemor(?:y|ies|i[sz]e)\b|记住|记忆|牢记", re.IGNORECASE)
+SENTENCE_END: Final = re.compile(r"[。！？!?\n]|\.(?=\s|$)")
+TO_MARK: Final = re.compile(r"[^!?。！？\n]+[?？]?")
+CLAUSE_END: Final = re.compile(r"\s?(?:[,;，；:：]|--|[–—])\s?|\s(?:and|but|so)\s")
+
+# Who is a subject that is not the user.
+_PEOPLE: Final = (
+    r"mother|mum|mom|mummy|father|dad|daddy|parents?|brothers?|sisters?|siblings?|sons?|daughters?|kids?|child|children"
+    r"|baby|wife|husband|partner|spouse|girlfriend|boyfriend|fianc[eé]e?|ex|cousins?|uncle|aunt|auntie|nephew|niece"
+    r"|grand\w{1,12}|granny|gran|nan|nana|stepmother|stepfather|stepson|stepdaughter|friends?|mate|buddy|roommates?"
+    r"|flatmates?|neighbou?rs?|colleagues?|co-?workers?|boss|manager|supervisor|teacher|landlord|landlady|cats?|dogs?"
+)
+_PEOPLE_ZH: Final = (
+    r"[爸妈爹娘哥弟姐妹]{1,2}|父亲|母亲|爸爸|妈妈|儿子|女儿|孩子|老公|老婆|丈夫|妻子|先生|太太|男友|女友|男朋友|女朋友|对象"
+    r"|爷爷|奶奶|外公|外婆|姥姥|姥爷|[叔伯舅姑姨婶]{1,2}[父母妈]?|[表堂][哥弟姐妹]|同事|同学|朋友|闺蜜|室友|邻居|老板|领导"
+    r"|师[兄弟姐妹]|老师|搭档|[猫狗]"
+)
+_LEAD: Final = r"(?:(?:and|but|so|also|because|oh|well|btw|while|though|since|yes|no|hi|hey),? ){0,2}"
+_OTHER_SUBJECT: Final = re.compile(
+    rf"^\W{{0,3}}{_LEAD}(?:(?:my|our|his|her|their|a) (?:[\w-]{{1,20}} ){{0,2}}?(?:{_PEOPLE})\b(?! and (?:i|me)\b)"
+    r"|(?:he|she)(?:'\w{1,2})?\b)"
+    rf"|^(?:而且|但是?|不过|因为|所以|对了|另外|其实|还有|那个?)?(?:(?:我们?|俺|咱)?的?(?:{_PEOPLE_ZH})(?![和跟])|[他她](?!俩|们))",
+)
+_FIRST_PERSON: Final = re.compile(r"\b(?:i|me|myself|mine|we|us|our|i'\w{1,2}|we'\w{1,2}|im|ive)\b|[我咱俺]")
+_PERSON: Final = re.compile(rf"\b(?:{_PEOPLE})\b|(?:{_PEOPLE_ZH})|[他她]")
+
+# What is supposed is not said to be so. A condition for the agent, «if you write mails», is an instruction.
+_IF: Final = re.compile(
+    r"(?:(?<!even )(?<!as )\bif\b|\bsuppos(?:e|ing)\b|(?<!n't )(?<!cannot )\bimagin(?:e|ing)\b|\bpretend\b"
+    r"|\bassum(?:e|ing)\b|\blet's say\b)"
+    r"(?! (?:you|your|i'm not mistaken|i (?:remember|recall|am not mistaken)|possible|needed|necessary|any|not|so)\b)"
+    r"(?P<mine> (?:that )?(?:i|we|i'\w{1,2}|we'\w{1,2})\b)?"
+    r"|\b(?:i|we) wish(?:ed)?\b(?! (?:to|for|you)\b)|\bif only\b|^\W{0,3}had (?:i|we)\b|\bhypothetically\b|\bwhat if\b"
+    r"|(?:如果|要是|假如|假设|假使|倘若|若是|想象|但愿|希望)(?!你|您|没记错|可以|方便|需要|不行|没问题)(?P<mine_zh>[^，。]{0,4}[我咱])?"
+)
+_UNREAL: Final = re.compile(
+    r"\b(?:were|wasn't|wasnt|weren't|had|ever|wish)\b|\bif only\b|hypothetically|what if|\bimagin|\bsuppos|\bpretend"
+    r"|\blet's say"
+)
+_WOULD: Final = re.compile(r"(?:\b(?:would|could|might)|\b\w{1,4}'d|\bid)\b(?! (?:like|love|prefer|rather)\b)")
+_UNREAL_ZH: Final = re.compile(
+    r"假如|假设|假使|倘若|就好了|早就|早做|哪天|做梦|说笑|玩笑|说说而已|哈哈|呵呵|嘿嘿|但愿|想象"
+)
+# A question to the agent states nothing: «should I become a vegetarian?». A request may: «can you book my table?».
+_QUESTION: Final = re.compile(
+    r"^\W{0,3}(?:(?:and|but|so|also|ok|okay|then|well|oh) )?(?:should|shall|do|does|did|is|are|was|were|am|will|would"
+    r"|could|can|may|might|what|which|who|where|when|why|how)\b(?! (?:you|u)\b)"
+    r"|.*(?:[要该能是会]不[要该能是会]|有没有|为什么|怎么|什么时候|[吗呢呀][\s!！~]*$)"
+)
+NEGATIVE: Final = re.compile(
+    r"\b(?:no|non\w{0,12}|not|never|nor|neither|without|cannot|nobody|nothing|avoid\w{0,3}|stop\w{0,4}|quit\w{0,4}"
+    r"|g[ia]ve[ns]? up|dislik\w{0,3}|hat(?:e|es|ed)|refus\w{0,3}|declin\w{0,3}|reject\w{0,3}|allerg\w{0,3}"
+    r"|intoleran\w{0,3}|except\w{0,3}|instead|rather|only|lack\w{0,3}|free|former\w{0,2}|previous\w{0,2}|end(?:s|ed)"
+    r"|cancel\w{0,4}|against|unable|unlike\w{0,2}|fail\w{0,3}|broken?|used to|over|done with|hardly|dont|cant|wont"
+    r"|doesnt|didnt|isnt|arent|wasnt)\b|n['’]t\b|[不没无别未非勿戒停禁忌免拒除只仅才]|讨厌|反感|过敏|以前|曾"
+)
+# What somebody rejects they do not do: «I turned down Bosch» is no job at Bosch.
+_REJECTS: Final = re.compile(
+    r"\b(?:hate|dislike|detest|loathe|can't stand|cannot stand|can't bear|(?:gave|given|giving) up|quit|turned down"
+    r"|declined|rejected|refused)\b|讨厌|反感|受不了|拒绝|戒[了掉]?|辞[了掉]"
+)
+_LEFT: Final = re.compile(r"\b(?:left|leav\w{0,3}|resign\w{0,3}|no longer|ex)\b|离[开职]|辞", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class Clause:
+    """A clause in lower case, and why it does not say what it contains; empty where it does."""
+
+    text: str
+    flaw: str
+
+
+def list_clauses(plain: str, message: Message, statement: str) -> Iterator[Clause]:
+    """Yield the clauses of what a message says itself, with what is wrong with each as evidence for a statement."""
+    for piece in TO_MARK.findall(plain.lower().replace("’", "'")):
+        *before, last = SENTENCE_END.split(piece.rstrip("?？"))
+        is_asked = message.is_user and piece[-1] in "?？"
+        for sentence in before:
+            yield from _flag_clauses(sentence, message, statement, is_asked=False)
+        yield from _flag_clauses(last, message, statement, is_asked=is_asked)
+
+
+def _flag_clauses(sentence: str, message: Message, statement: str, *, is_asked: bool) -> Iterator[Clause]:
+    if message.is_tool and (_OF_MEMORY.search(sentence) or REQUEST.search(sentence)):
+        # What a tool returns may be anybody's: it reports, and gives no orders to remember.
+        yield Clause(sentence, "ordered_by_tool")
+        return
+    is_condition = _IF.search(sentence) is not None
+    is_joke = is_condition and _UNREAL_ZH.search(sentence) is not None
+    is_affirmed = not (NEGATIVE.search(statement.lower()) or _LEFT.search(statement))
+    is_of_others = False
+    start = 0
+    for end in (*CLAUSE_END.finditer(sentence), None):
+        text = sentence[start : end.start() if end else len(sentence)]
+        # «… and works at Airbus» goes on about the same subject.
+        is_joined = start > 0 and sentence[:start].rstrip().endswith(" and")
+        start = end.end() if end else start
+        is_of_others = _is_of_others(text, statement) or (is_joined and is_of_others and not _FIRST_PERSON.search(text))
+        is_supposed = is_joke or _is_supposed(text) or (is_condition and _WOULD.search(text) is not None)
+        if text.strip():
+            is_question = is_asked and end is None and _QUESTION.match(text) is not None
+            flaws = {
+                "contradicted": is_affirmed and _REJECTS.search(text) is not None,
+                "supposed": is_supposed,
+                "of_somebody_else": is_of_others,
+                "only_asked": is_question,
+            }
+            yield Clause(text, next((flaw for flaw, has_it in flaws.items() if has_it), ""))
+
+
+def _is_supposed(clause: str) -> bool:
+    condition = _IF.search(clause)
+    if condition is None:
+        return False
+    return bool(condition["mine"] or condition["mine_zh"]) or _UNREAL.search(clause) is not None
+
+
+def _is_of_others(clause: str, statement: str) -> bool:
+    """Return whether the subject of a clause is somebody whom the statement does not name."""
+    subject = _OTHER_SUBJECT.match(clause)
+    if subject is None or _FIRST_PERSON.search(clause, subject.end()):
+        return False
+    who = _PERSON.search(subject[0])
+    return not (who[0] in statement.lower() if who else _PERSON.search(statement.lower()))
