@@ -55,7 +55,7 @@ _UNREAL_ZH: Final = re.compile(
 _QUESTION: Final = re.compile(
     r"^\W{0,3}(?:(?:and|but|so|also|ok|okay|then|well|oh) )?(?:should|shall|do|does|did|is|are|was|were|am|will|would"
     r"|could|can|may|might|what|which|who|where|when|why|how)\b(?! (?:you|u)\b)"
-    r"|.*(?:[要该能是会]不[要该能是会]|有没有|为什么|怎么|什么时候|[吗呢呀][\s!！~]*$)"
+    r"|^.*(?:[要该能是会]不[要该能是会]|有没有|为什么|怎么|什么时候|[吗呢呀][\s!！~]*$)"
 )
 NEGATIVE: Final = re.compile(
     r"\b(?:no|non\w{0,12}|not|never|nor|neither|without|cannot|nobody|nothing|avoid\w{0,3}|stop\w{0,4}|quit\w{0,4}"
