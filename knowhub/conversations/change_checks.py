@@ -90,8 +90,7 @@ class ChangeChecks:
         if change.action == FORGET:
             is_asked = any(asks_to_forget(message.content) for message in sources)
             return "" if is_asked or share_words(memory or "", told) else "not_in_evidence"
-        # What merely answers a question, such as «yes», is understood with it. A thank-you says nothing of what a tool
-        # or a statement before it said.
+        # An answer such as «yes» is read together with its question. «Thanks» confirms nothing.
         before = [self.prompt.messages[at - 1] for at in change.evidence if at]
         asked = [message.content for message in before if not message.is_tool and _ASKS.search(message.content)]
         context = " ".join([told, memory or "", *asked])

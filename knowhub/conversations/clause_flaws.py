@@ -81,7 +81,7 @@ class Clause:
 
 
 def list_clauses(plain: str, message: Message, statement: str) -> Iterator[Clause]:
-    """Yield the clauses of what a message says itself, with what is wrong with each as evidence for a statement."""
+    """Yield the clauses of a text of a message, each with its flaw as evidence for a statement."""
     for piece in TO_MARK.findall(plain.lower().replace("’", "'")):
         *before, last = SENTENCE_END.split(piece.rstrip("?？"))
         is_asked = message.is_user and piece[-1] in "?？"

@@ -97,7 +97,7 @@ def limit_to_visible(filters: Sequence[frozenset[str]], ctx: RequestContext) -> 
 def _duplicate_key(owner: str, own_scopes: tuple[str, ...], types: tuple[str, ...], task: str, content: str) -> bytes:
     kind = "\x1f".join([owner, "\x1e".join(sorted(set(own_scopes))), "\x1e".join(sorted(set(types)))])
     task, content = normalize_compared(task), normalize_compared(content)
-    # With the length of the task: texts may hold any character, also one that would end them.
+    # The length of the task tells it from the content: no separator would do, as texts may hold any character.
     text = f"{kind}\x1f{len(task)}\x1f{task}{content}"
     return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
 

@@ -255,7 +255,7 @@ class _LogRepair:
                 if end is not None and 0 < line.offset < end:
                     segment.lost += _count_operations(line.data)
         missing = max(0, (end or 0) - size)
-        segment.lost = max(segment.lost, 1 if missing else 0) + missing // len(_lost_line(1))
+        segment.lost = max(segment.lost, 1 if missing else 0) + missing // len(_make_lost_line(1))
         return segment
 
     def _find_end(self, number: int) -> int | None:
@@ -280,7 +280,7 @@ class _LogRepair:
                     offset, time = segment.lines[seq]
                     yield self._log.line_at(segment.number, offset)
                 else:
-                    yield _lost_line(seq, time)
+                    yield _make_lost_line(seq, time)
             next_seq = max(next_seq, stop)
 
         for segment in [*segments, _ScannedSegment(segments[-1].number + 1)]:
@@ -342,14 +342,14 @@ class _ZeroIds:
         return "0" * digits
 
 
-def _lost_line(seq: int, time: float = 0.0) -> bytes:
+def _make_lost_line(seq: int, time: float = 0.0) -> bytes:
     """Return the line that replaces a lost operation. It changes no row."""
     return encode(Operation(seq, operation_id(seq, _ZeroIds()), LOST_OPERATION, "default", _ACTOR, time, []), [], 0)
 
 
 def _count_operations(line: bytes) -> int:
     """Return how many operations a damaged line may have held: a run of NUL bytes may have replaced line ends."""
-    return max(1, len(line) // len(_lost_line(1)) if b"\0" in line else line.count(b'{"seq":'))
+    return max(1, len(line) // len(_make_lost_line(1)) if b"\0" in line else line.count(b'{"seq":'))
 
 
 def _note(path: Path, detail: str) -> Finding:

@@ -140,19 +140,19 @@ class _Members:
         self._member = MANIFEST
         member = self._next()
         if member is None or member.name != MANIFEST:
-            raise self._damaged("is not the first member")
+            raise self._make_error("is not the first member")
         self._check_kind(member)
         if member.size > MAX_MANIFEST_BYTES:
-            raise self._damaged(f"is longer than {MAX_MANIFEST_BYTES} bytes")
+            raise self._make_error(f"is longer than {MAX_MANIFEST_BYTES} bytes")
         text = self._exactly(member.size)
         self._skip_padding(member.size)
         try:
             manifest = msgspec.json.decode(text, type=Manifest)
         except ValueError as problem:
-            raise self._damaged(str(problem)) from None
+            raise self._make_error(str(problem)) from None
         if max_bytes is not None and manifest.total_bytes > max_bytes:
             reason = f"names {manifest.total_bytes} bytes in all, over KNOWHUB_SNAPSHOT_MAX_BYTES, {max_bytes}"
-            raise self._damaged(reason)
+            raise self._make_error(reason)
         return manifest
 
     def read(self, manifest: Manifest) -> Iterator[tuple[str, Iterator[bytes]]]:
@@ -166,26 +166,26 @@ class _Members:
             self._member = member.name
             self._check_kind(member)
             if member.name not in manifest.members:
-                raise self._damaged("is not in the manifest")
+                raise self._make_error("is not in the manifest")
             expected = waiting.pop(member.name, None)
             if expected is None:
-                raise self._damaged("comes twice")
+                raise self._make_error("comes twice")
             if member.size != expected.bytes:
-                raise self._damaged(f"has {member.size} bytes; the manifest says {expected.bytes}")
+                raise self._make_error(f"has {member.size} bytes; the manifest says {expected.bytes}")
             yield member.name, self._content(member, expected.sha256)
         for name in waiting:
             self._member = name
-            raise self._damaged("is missing")
+            raise self._make_error("is missing")
         self._check_end()
 
     def _check_layout(self, manifest: Manifest) -> None:
         layout = manifest.members.get("FORMAT")
         if layout is not None and layout.sha256 != sha256(format_text(ARCHIVE_VERSION).encode()).hexdigest():
             self._member = "FORMAT"
-            raise self._damaged("is that of another data format; use the KnowHub that made this snapshot")
+            raise self._make_error("is that of another data format; use the KnowHub that made this snapshot")
         for needed in ("FORMAT", "change_log/"):
             if not any(name.startswith(needed) for name in manifest.members):
-                raise self._damaged(f"names no {needed}")
+                raise self._make_error(f"names no {needed}")
 
     def _next(self) -> tarfile.TarInfo | None:
         """Read the next header; None at the end of the archive."""
@@ -195,15 +195,15 @@ class _Members:
         try:
             return tarfile.TarInfo.frombuf(block, "utf-8", "surrogateescape")
         except tarfile.TarError as problem:
-            raise self._damaged(f"the header after it is damaged: {problem}") from None
+            raise self._make_error(f"the header after it is damaged: {problem}") from None
 
     def _check_kind(self, member: tarfile.TarInfo) -> None:
         # Long names and sizes in headers of their own are refused as well: no name or size here needs them.
         self._member = member.name.encode("utf-8", "replace").decode()
         if member.type != tarfile.REGTYPE:
-            raise self._damaged("is no regular file")
+            raise self._make_error("is no regular file")
         if member.size < 0:
-            raise self._damaged("has a negative length")
+            raise self._make_error("has a negative length")
 
     def _content(self, member: tarfile.TarInfo, expected: str) -> Iterator[bytes]:
         digest, left = sha256(), member.size
@@ -214,7 +214,7 @@ class _Members:
             left -= len(piece)
         self._skip_padding(member.size)
         if digest.hexdigest() != expected:
-            raise self._damaged("is not what the manifest says: its SHA-256 is another one")
+            raise self._make_error("is not what the manifest says: its SHA-256 is another one")
 
     def _skip_padding(self, size: int) -> None:
         self._exactly(-size % tarfile.BLOCKSIZE)
@@ -223,13 +223,13 @@ class _Members:
         self._member = "the archive"
         rest = self._up_to(_MAX_PADDING_BYTES)
         if any(rest) or len(rest) == _MAX_PADDING_BYTES:
-            raise self._damaged("goes on behind its end")
+            raise self._make_error("goes on behind its end")
 
     def _exactly(self, count: int) -> bytes:
         """Return the next `count` bytes. Raises DamagedSnapshot when there are fewer."""
         data = self._up_to(count)
         if len(data) < count:
-            raise self._damaged("the archive ends within it")
+            raise self._make_error("the archive ends within it")
         return data
 
     def _up_to(self, count: int) -> bytes:
@@ -237,9 +237,9 @@ class _Members:
         try:
             return self._unpacking.read(count)
         except (EOFError, gzip.BadGzipFile, zlib.error) as problem:
-            raise self._damaged(f"does not unpack: {problem}") from None
+            raise self._make_error(f"does not unpack: {problem}") from None
 
-    def _damaged(self, reason: str) -> DamagedSnapshot:
+    def _make_error(self, reason: str) -> DamagedSnapshot:
         return DamagedSnapshot(self._name, self._member, reason)
 
 
