@@ -82,22 +82,24 @@ class Clause:
 
 def list_clauses(plain: str, message: Message, statement: str) -> Iterator[Clause]:
     """Yield the clauses of a text of a message, each with its flaw as evidence for a statement."""
+    is_affirmed = not (NEGATIVE.search(statement.lower()) or _LEFT.search(statement))
     for piece in TO_MARK.findall(plain.lower().replace("’", "'")):
         *before, last = SENTENCE_END.split(piece.rstrip("?？"))
         is_asked = message.is_user and piece[-1] in "?？"
         for sentence in before:
-            yield from _flag_clauses(sentence, message, statement, is_asked=False)
-        yield from _flag_clauses(last, message, statement, is_asked=is_asked)
+            yield from _flag_clauses(sentence, message, statement, is_asked=False, is_affirmed=is_affirmed)
+        yield from _flag_clauses(last, message, statement, is_asked=is_asked, is_affirmed=is_affirmed)
 
 
-def _flag_clauses(sentence: str, message: Message, statement: str, *, is_asked: bool) -> Iterator[Clause]:
+def _flag_clauses(
+    sentence: str, message: Message, statement: str, *, is_asked: bool, is_affirmed: bool
+) -> Iterator[Clause]:
     if message.is_tool and (_OF_MEMORY.search(sentence) or REQUEST.search(sentence)):
         # What a tool returns may be anybody's: it reports, and gives no orders to remember.
         yield Clause(sentence, "ordered_by_tool")
         return
     is_condition = _IF.search(sentence) is not None
     is_joke = is_condition and _UNREAL_ZH.search(sentence) is not None
-    is_affirmed = not (NEGATIVE.search(statement.lower()) or _LEFT.search(statement))
     is_of_others = False
     start = 0
     for end in (*CLAUSE_END.finditer(sentence), None):
