@@ -43,8 +43,8 @@ class CountedIndex:
         self.asked.append(text)
         return await self._index.search(account, text, groups, accept, limit)
 
-    def matched_terms(self, text: str, *fields: str) -> list[str]:
-        return self._index.matched_terms(text, *fields)
+    def list_matched_terms(self, text: str, *fields: str) -> list[str]:
+        return self._index.list_matched_terms(text, *fields)
 
 
 @dataclass(frozen=True, slots=True)

@@ -70,7 +70,7 @@ class SearchIndex(Protocol[HeadT]):
         A row passes if it has one facet of each group, and `accept` returns True.
         """
 
-    def matched_terms(self, text: str, *fields: str) -> list[str]:
+    def list_matched_terms(self, text: str, *fields: str) -> list[str]:
         """Return the terms of the query that occur in `fields`."""
 
 

@@ -72,7 +72,9 @@ def undo_change(change: Change, current: Row, collection: Collection, now: float
         # An object and a value that is none cannot be in one place: one of them would be lost.
         tops = {path[0] for path in touched}
         blocked += [path for path in since if path[0] in tops]
-    return BlockedRow.of(change, blocked) if blocked else next_of(row, current, now)
+    # Restored fields are at the end of `row`: readers find them where they were.
+    ordered = {name: row[name] for name in (*change.before, *row) if name in row}
+    return BlockedRow.of(change, blocked) if blocked else next_of(ordered, current, now)
 
 
 def _restore_field(result: dict[Path, Any], path: Path, before: Mapping[Path, Any]) -> None:

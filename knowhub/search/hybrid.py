@@ -190,9 +190,9 @@ class HybridIndex(Generic[HeadT]):
         near = await index.find_best(await index.compare(own, groups), accept, limit)
         return [((value - reading.strangers) / (1 - reading.strangers), row) for value, row in near]
 
-    def matched_terms(self, text: str, *fields: str) -> list[str]:
+    def list_matched_terms(self, text: str, *fields: str) -> list[str]:
         """Return the terms of a query that occur in `fields`."""
-        return self._lexical.matched_terms(text, *fields)
+        return self._lexical.list_matched_terms(text, *fields)
 
 
 def combine_results(

@@ -312,7 +312,7 @@ class LexicalIndex(AccountIndexes[AccountIndex[HeadT]], Generic[HeadT]):
     ) -> SearchHits[HeadT]:
         return await self.account(account).search(text, groups, accept, limit)
 
-    def matched_terms(self, text: str, *fields: str) -> list[str]:
+    def list_matched_terms(self, text: str, *fields: str) -> list[str]:
         """Return the terms of a query that occur in `fields`."""
         known_terms = {term for field in fields for term in index_terms(field)}
         return [term for term in query_terms(text) if term in known_terms]

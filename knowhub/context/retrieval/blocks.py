@@ -65,14 +65,14 @@ def _get_text(view: View, index: ContextIndex, query: TypedQuery, head: ContextS
     said = texts.format_message(row)
     if len(said) <= texts.MAX_MESSAGE_CHARS:
         return said
-    words = set(index.matched_terms(query.text, query.text))
+    words = set(index.list_matched_terms(query.text, query.text))
     # A single Chinese character matches anywhere; the longest word says most.
     whole = {word for word in words if len(word) > 1} or words
     return _excerpt(said, sorted(whole, key=lambda word: (-len(word), word)))
 
 
 def _list_reasons(index: ContextIndex, query: TypedQuery, hit: ScoredHit, text: str) -> Iterable[str]:
-    words = index.matched_terms(query.text, text)
+    words = index.list_matched_terms(query.text, text)
     # A bigram of Chinese says what its two characters say.
     whole = [word for word in words if not any(word != other and word in other for other in words)]
     if whole:

@@ -129,7 +129,7 @@ class _Ranking:
     def __init__(self, view: View, index: ContextIndex, query: TypedQuery, seeds: Seeds, ctx: RequestContext) -> None:
         found = seeds.found
         self._view = view
-        self._match = index.matched_terms
+        self._match = index.list_matched_terms
         self._query = query
         self._ctx = ctx
         self._groups: Groups = groups_of(query, ctx)

@@ -184,8 +184,8 @@ def _remove_names(index: ContextIndex, text: str, persons: frozenset[str]) -> st
     rest = redact_secrets(text)
     for name in _list_names(persons):
         rest = _pattern(name).sub(" ", rest)
-    of_names = set(index.matched_terms(" ".join(persons), " ".join(persons)))
-    about = set(index.matched_terms(text, text)) - of_names
+    of_names = set(index.list_matched_terms(" ".join(persons), " ".join(persons)))
+    about = set(index.list_matched_terms(text, text)) - of_names
     # A question that only names a person asks for that name.
     return rest if about else text
 

@@ -116,7 +116,7 @@ class KnowledgeRetrieval:
 
     def _make_inputs(self, view: View, ctx: RequestContext, query: SearchQuery, now: float) -> RankingInputs:
         def match_terms(text: str) -> Sequence[str]:
-            return self._index.matched_terms(query.text, text[:_MATCHED_CHARS])
+            return self._index.list_matched_terms(query.text, text[:_MATCHED_CHARS])
 
         return RankingInputs(
             ctx,
@@ -145,7 +145,7 @@ class KnowledgeRetrieval:
             record |= {"task": task, "content": content, "truncated": is_truncated}
         if query.explain:
             tags = " ".join(f"{name} {value}" for name, value in row["tags"].items())
-            matched = self._index.matched_terms(query.text, row["task"], row["content"], tags)
+            matched = self._index.list_matched_terms(query.text, row["task"], row["content"], tags)
             record["why"] = _explain_hit(ctx, query, hit, matched)
         return record
 

@@ -57,6 +57,13 @@ def test_the_first_vote_can_be_undone_after_later_votes() -> None:
     assert evaluation["confidence"] > 0.5
 
 
+def test_restored_fields_stand_where_they_stood() -> None:
+    before = knowledge_row("a")
+    after = edit(before, task="another", content="another")
+
+    assert list(undo(before, after, after)) == list(before)
+
+
 def test_undoing_the_last_entry_leaves_an_empty_object() -> None:
     before = knowledge_row("a", tags={"site": "x"})
     after = edit(before, tags={"site": "x", "tool": "y"})
