@@ -265,7 +265,7 @@ async def test_every_example_is_executed_and_a_retry_of_its_write_gets_the_first
                 first = response.json() | ({"key": None} if path == "/api/admin/keys" else {})
                 assert (again.status_code, again.json()) == (response.status_code, first), (method, path)
                 retried.add((method, path))
-    takes_body = [(*place, described) for *place, described in list_operations(document) if "requestBody" in described]
+    takes_body = [found for found in list_operations(document) if "requestBody" in found[2]]
     assert versioned == {
         (method, path)
         for method, path, described in takes_body
