@@ -6,7 +6,7 @@ preference and what is forgotten must rest on the user's own words.
 """
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
 from functools import cached_property
@@ -63,6 +63,11 @@ _SUBJECT: Final = re.compile(
 _YEAR: Final = re.compile(r"(?<!\d)(?:19|20)\d\d(?!\d)")
 _MOVED: Final = re.compile(r"\b(?:moved|relocated)\b|搬", re.IGNORECASE)
 _ASKS: Final = re.compile(r"[?？]|[吗呢吧](?:[。.!！…~]|$)", re.MULTILINE)
+_ANSWERS: Final = re.compile(
+    r"\W{0,3}(?:(?:yes|yeah|yep|yup|no|nope|right|exactly|correct|indeed|true|sure|ok|okay|of course|absolutely)\b"
+    r"|i (?:do|am|did|have|had|was|will|can|would)\W{0,3}$|[是对嗯好行会有没不]|可以|当然)",
+    re.IGNORECASE,
+)
 _SEVERAL_VALUES: Final = frozenset({"job"})
 
 
@@ -96,8 +101,25 @@ class ChangeChecks:
         context = " ".join([told, memory or "", *asked])
         if not share_words(" ".join([change.statement, *_list_initials(change.statement)]), _with_figures(context)):
             return "not_in_evidence"
-        flaw = find_flaw(change.statement, change.category, sources, before)
+        is_anew = self._is_said_anew(change, sources)
+        flaw = find_flaw(change.statement, change.category, sources, before) if is_anew else "said_before"
         return flaw or self._check_details(change, _list_initials(context))
+
+    def _is_said_anew(self, change: MemoryChange, sources: Sequence[Message]) -> bool:
+        """Return whether messages that were not read before say something of a change, or answer a question about it.
+
+        Else a memory that somebody forgot would come back from the messages that it was made of.
+        """
+        if min(change.evidence) >= self.prompt.new:
+            return True
+        messages, said = self.prompt.messages, list[str]()
+        for at in change.evidence:
+            if at >= self.prompt.new and messages[at] in sources:
+                before = messages[at - 1]
+                is_answer = _ANSWERS.match(messages[at].content) and _ASKS.search(before.content) and not before.is_tool
+                said += [messages[at].content, *([before.content] if is_answer else [])]
+        named = " ".join([change.statement, *_list_initials(change.statement)])
+        return share_words(named, _with_figures(" ".join(said)))
 
     def _names_speaker(self, statement: str, sources: Iterable[Message]) -> bool:
         """Return whether a statement says whose it is, where several users speak: any of them may hold the account."""
@@ -243,7 +265,6 @@ def check_changes(
         if isinstance(change, RefusedChange):
             refused.append(change)
             continue
-        # Else a memory that somebody forgot would come back from the messages that it was made of.
         reason = checks.check(change) if max(change.evidence) >= prompt.new else "said_before"
         key = normalize_words(change.statement)
         is_changed_twice = change.memory is not None and change.memory in changed

@@ -26,9 +26,9 @@ from knowhub.providers.breaker import GuardedClient
 from knowhub.providers.http import (
     CallFailed,
     EndpointOptions,
-    InvalidResponse,
     RequestRejected,
     RequestTiming,
+    UnusableAnswer,
     estimate_request_tokens,
     get_count,
 )
@@ -55,10 +55,6 @@ class _Call:
     is_sent: bool = False
     prompt_tokens: int | None = None
     completion_tokens: int | None = None
-
-
-class _UnfitAnswer(InvalidResponse):
-    """The model's answer does not fit the schema, and neither does the corrected one."""
 
 
 class ChatClient(GuardedClient):
@@ -96,7 +92,7 @@ class ChatClient(GuardedClient):
                 return await self._send(_Call(question, deadline))
         except ChatFailed as failure:
             cause = failure.__cause__
-            if isinstance(cause, _UnfitAnswer) or (isinstance(cause, CallFailed) and cause.is_request_error):
+            if isinstance(cause, CallFailed) and cause.is_request_error:
                 raise AnswerRejected(failure.reason, failure.detail) from failure
             raise
 
@@ -132,7 +128,7 @@ class ChatClient(GuardedClient):
         except InvalidAnswer as error:
             # The answer is redacted, and yet the names of its fields may make up the key where they are joined.
             detail = self._endpoint.redaction.error(f"the model's answer does not fit, twice: {error}")
-            raise _UnfitAnswer(detail) from None
+            raise UnusableAnswer(detail) from None
 
     async def _try_modes(self, call: _Call, messages: Sequence[Message]) -> list[str]:
         for mode in list(OutputMode)[self._mode : -1]:

@@ -73,7 +73,7 @@ class CallFailed(Exception):
     """A request came to nothing; `detail` holds no key and is short. `late` when it was time that ran out.
 
     `is_free` when the server surely did not work for it, and so bills nothing: it was not reached, or refused.
-    `is_request_error` when the server says that what it was sent is wrong: another request may go well.
+    `is_request_error` when the fault is in what was asked, and not in the server: another request may go well.
     """
 
     is_request_error = False
@@ -107,6 +107,12 @@ class RequestRejected(CallFailed):
 
 class InvalidResponse(CallFailed):
     """The server answered something that is no answer."""
+
+
+class UnusableAnswer(InvalidResponse):
+    """The server is well, and what its model wrote is of no use: a text may be written to bring that about."""
+
+    is_request_error = True
 
 
 Sending: TypeAlias = Callable[[], AbstractAsyncContextManager[None]]
@@ -218,7 +224,7 @@ class Endpoint:
         async for chunk in response.aiter_raw():
             received += chunk
             if len(received) > limit and response.is_success:
-                raise InvalidResponse(f"the answer is over {limit} bytes")
+                raise UnusableAnswer(f"the answer is over {limit} bytes")
             if len(received) > limit:
                 break
         return bytes(received[:limit])

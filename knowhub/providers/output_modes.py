@@ -8,7 +8,7 @@ from typing import Any
 import orjson
 
 from knowhub.core.language_models import ChatRequest, Message
-from knowhub.providers.http import InvalidResponse, RequestRejected
+from knowhub.providers.http import InvalidResponse, RequestRejected, UnusableAnswer
 from knowhub.providers.json_answers import is_strict
 
 _INSTRUCTION = (
@@ -89,18 +89,19 @@ def add_repair(messages: Sequence[Message], answer: str, problem: str) -> list[M
 def get_texts(mode: OutputMode, answer: Mapping[str, Any]) -> list[str]:
     """Return what the model wrote, one text or two: its words and the arguments of the tool that it called.
 
-    The arguments come first in the mode of tools, and the words in the others. Raises InvalidResponse if there is
-    neither.
+    The arguments come first in the mode of tools, and the words in the others. Raises UnusableAnswer if there is
+    neither, and InvalidResponse if this is no answer of a model.
     """
     choices = answer.get("choices")
-    first = choices[0] if isinstance(choices, list) and choices else None
+    if not isinstance(choices, list):
+        raise InvalidResponse("the server's answer holds no choices")
+    # A server whose filter stopped the answer sends an empty list, or no message.
+    first = choices[0] if choices else None
     message = first.get("message") if isinstance(first, Mapping) else None
-    if not isinstance(message, Mapping):
-        raise InvalidResponse("the server's answer holds no choice with a message")
-    found = [_content_text(message.get("content")), _get_arguments(message)]
+    found = [_content_text(message.get("content")), _get_arguments(message)] if isinstance(message, Mapping) else []
     texts = [text for text in (reversed(found) if mode is OutputMode.TOOL else found) if text.strip()]
     if not texts:
-        raise InvalidResponse("the model answered with no text")
+        raise UnusableAnswer("the model answered with no text")
     return texts
 
 

@@ -58,6 +58,7 @@ async def test_corrected_text_leaves_every_layer_and_the_distilled_records(
     assert ("北京" in record["task"], "上海" in f"{record['task']}{record['content']}") == (True, False)
 
 
+@pytest.mark.parametrize("said_at", [None, "2100-01-01T10:00:00Z"])
 @pytest.mark.parametrize(
     ("said", "corrected", "newer"),
     [
@@ -65,8 +66,8 @@ async def test_corrected_text_leaves_every_layer_and_the_distilled_records(
         ("我叫李雷，住在上海。", ("上海", "北京"), "我住在深圳。"),
     ],
 )
-async def test_a_newer_statement_replaces_a_corrected_profile_line(
-    api: httpx.AsyncClient, said: str, corrected: tuple[str, str], newer: str
+async def test_no_later_message_replaces_a_profile_line_that_a_person_wrote(
+    api: httpx.AsyncClient, said: str, corrected: tuple[str, str], newer: str, said_at: str | None
 ) -> None:
     await commit_session(api, "s-1", said, **LI)
     profile = "ctx://default/users/li/memories/profile"
@@ -74,15 +75,20 @@ async def test_a_newer_statement_replaces_a_corrected_profile_line(
     patch = {"content": before["content"].replace(*corrected), **LI}
 
     answer = (await api.patch(NODES, params={"uri": profile}, json=patch)).json()
-    await commit_session(api, "s-2", newer, **LI)
-    stands = await get_node(api, profile, **LI)
+    later = {"role": "user", "content": newer, **({"timestamp": said_at} if said_at else {})}
+    body = {"session_id": "s-2", "messages": [later], **LI}
+    committed = (await api.post(COMMIT, json=body)).json()
+    after = await get_node(api, profile, **LI)
 
     assert answer["metadata"]["statements"][0] == before["metadata"]["statements"][0]
     home = answer["metadata"]["statements"][1]
     assert (corrected[1] in home["text"], home["by"], home["said_at"]) == (True, "person", answer["updated_at"])
     assert corrected[0] in answer["metadata"]["history"][0]["text"]
-    assert corrected[1] not in stands["content"]
-    assert newer in stands["content"]
+    # It changed nothing and says why; the message itself is kept.
+    reasons = [result["reason"] for result in committed["write_results"] if result["uri"] == profile]
+    assert reasons == ["a person wrote what it would replace"]
+    assert (after["content"], after["version"]) == (answer["content"], answer["version"])
+    assert await search_memories(api, newer, **LI)
 
 
 async def test_a_patch_keeps_a_sent_abstract_and_an_unsent_content(api: httpx.AsyncClient, preference: str) -> None:

@@ -9,7 +9,7 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Final, Protocol
+from typing import Final, Protocol, TypeAlias
 
 from knowhub.context.commit import segments
 from knowhub.context.commit.segments import Segment, SegmentDecision, ShownMemory
@@ -40,13 +40,21 @@ class ExtractionStore(Store, Protocol):
         """The accounts that have rows."""
 
 
+_Owner: TypeAlias = tuple[str, str]
+"""An account, and the principal in it whose sessions these are."""
+
+
 @dataclass(slots=True)
 class _Failures:
-    """The failures of the model in a row; `until` is when it is asked again, in the loop's time."""
+    """Failures in a row; `until` is when the model is asked again, in the loop's time."""
 
     count: int = 0
     until: float = 0.0
     problem: str = ""
+
+    @property
+    def is_paused(self) -> bool:
+        return self.until > asyncio.get_running_loop().time()
 
     def note(self, failed: ChatFailed) -> None:
         pause = min(_LONGEST_PAUSE_S, _FIRST_PAUSE_S * 2**self.count)
@@ -59,6 +67,7 @@ class SessionExtraction:
     """Reads committed sessions. The leader of the data directory calls `tick`; every process may wait.
 
     Sessions of one owner are read one after the other, oldest first, because a later one may correct an earlier one.
+    A service that fails stops all owners; an answer of no use, which a session may provoke, stops its owner only.
     """
 
     store: ExtractionStore
@@ -69,7 +78,7 @@ class SessionExtraction:
     request_tick: Callable[[], None]
     _task: "asyncio.Task[None] | None" = None
     _failures: _Failures = field(default_factory=_Failures)
-    _unusable: defaultdict[str, int] = field(default_factory=lambda: defaultdict(int))
+    _unusable: defaultdict[_Owner, _Failures] = field(default_factory=lambda: defaultdict(_Failures))
     _progress: asyncio.Event = field(default_factory=asyncio.Event)
     _arrived: asyncio.Event = field(default_factory=asyncio.Event)
     _is_closed: bool = False
@@ -78,27 +87,32 @@ class SessionExtraction:
         """Have the leader look for sessions that wait."""
         self.request_tick()
 
-    @property
-    def problem(self) -> str | None:
-        """Why the model is not asked at present."""
-        return self._failures.problem or None
-
     def count_waiting(self) -> int:
         """Return how many messages wait, over all accounts."""
         return sum(head.unread for account in self.store.accounts for head in self._list_sessions(account))
 
     async def tick(self) -> None:
-        """Begin to read what waits; other upkeep does not wait for it. Raises Unavailable while the model fails."""
+        """Begin to read what waits; other upkeep does not wait for it.
+
+        Raises Unavailable while the model fails, or while owners wait because its answers about them are of no use.
+        """
         task = self._task
         if task is not None and task.done() and not task.cancelled() and (broken := task.exception()) is not None:
             self._task = None
             raise broken
-        is_due = asyncio.get_running_loop().time() >= self._failures.until
-        if (self._task is None or self._task.done()) and is_due and not self._is_closed and self.count_waiting():
+        waiting = self._group_by_owner()
+        for owner in self._unusable.keys() - waiting.keys():
+            del self._unusable[owner]
+        is_due = waiting and not self._failures.is_paused
+        if (self._task is None or self._task.done()) and is_due and not self._is_closed:
             self._task = asyncio.create_task(self._read_all(), name="memory-extraction")
         self._arrived.set()
         if self._failures.problem:
             raise Unavailable(f"sessions wait for the model: {self._failures.problem}")
+        if self._unusable:
+            newest = next(reversed(self._unusable.values())).problem
+            who = f"the sessions of {len(self._unusable)} users wait"
+            raise Unavailable(f"{who}, because the model's answers are unusable: {newest}")
 
     async def close(self) -> None:
         """Break off what is under way: it is read after the next start."""
@@ -109,15 +123,15 @@ class SessionExtraction:
                 await asyncio.wait([self._task])
 
     async def wait(self, account: str, session_uri: str) -> bool:
-        """Wait until a session is read; False where the model fails, or it takes over ten minutes."""
+        """Wait until a session is read; False where its owner has to wait for the model, or after ten minutes."""
         loop = asyncio.get_running_loop()
-        deadline, failures = loop.time() + _WAIT_S, self._failures.count
+        deadline = loop.time() + _WAIT_S
         while loop.time() < deadline:
             await self.store.refresh(account)
             head = find_memory(self.store.view(account), session_uri)
             if head is None or not head.unread:
                 return True
-            if self._failures.count > failures or self._failures.until > loop.time():
+            if self._is_paused((account, head.owner)):
                 return False
             self.wake()
             with suppress(TimeoutError):
@@ -129,92 +143,91 @@ class SessionExtraction:
         return list_sessions_to_read(self.store.view(account))
 
     async def _read_all(self) -> None:
-        """Read until nothing waits, or the model fails. An owner who comes later need not wait for those before."""
-        reading: dict[tuple[str, str], asyncio.Task[bool]] = {}
+        """Read until no owner can be read now. An owner who comes later need not wait for those before."""
+        reading: dict[_Owner, asyncio.Task[None]] = {}
         try:
             while True:
-                for key, heads in self._group_by_owner().items():
-                    if len(reading) < _MOST_AT_ONCE and key not in reading:
-                        reading[key] = asyncio.create_task(self._read_sessions(key[0], heads))
+                for owner, heads in self._group_by_owner().items():
+                    if len(reading) < _MOST_AT_ONCE and owner not in reading and not self._is_paused(owner):
+                        reading[owner] = asyncio.create_task(self._read_sessions(owner, heads))
                 if not reading:
                     return
                 self._arrived.clear()
                 arrival = asyncio.create_task(self._arrived.wait())
                 await asyncio.wait([arrival, *reading.values()], return_when=asyncio.FIRST_COMPLETED)
                 arrival.cancel()
-                outcomes = [reading.pop(key).result() for key, task in [*reading.items()] if task.done()]
-                if not all(outcomes):
-                    await asyncio.gather(*reading.values())
-                    return
+                for owner in [owner for owner, task in reading.items() if task.done()]:
+                    reading.pop(owner).result()
         finally:
             for task in reading.values():
                 task.cancel()
 
-    def _group_by_owner(self) -> dict[tuple[str, str], list[ContextSummary]]:
-        """Return the sessions that wait of each owner; who waits longest comes first."""
+    def _group_by_owner(self) -> dict[_Owner, list[ContextSummary]]:
+        """Return the sessions that wait of each owner; who waits longest comes first, behind those without failures."""
         waiting = ((account, head) for account in self.store.accounts for head in self._list_sessions(account))
-        found: defaultdict[tuple[str, str], list[ContextSummary]] = defaultdict(list)
+        found: defaultdict[_Owner, list[ContextSummary]] = defaultdict(list)
         for account, head in sorted(waiting, key=lambda item: (item[1].waits_since, item[1].uri)):
             found[account, head.owner].append(head)
-        return found
+        return dict(sorted(found.items(), key=lambda item: item[0] in self._unusable))
 
-    async def _read_sessions(self, account: str, heads: Sequence[ContextSummary]) -> bool:
-        """Read the sessions of one owner; False where the model fails, so that the rest has to wait."""
+    def _is_paused(self, owner: _Owner) -> bool:
+        unusable = self._unusable.get(owner)
+        return self._failures.is_paused or (unusable is not None and unusable.is_paused)
+
+    async def _read_sessions(self, owner: _Owner, heads: Sequence[ContextSummary]) -> None:
+        """Read the sessions of one owner, until there is a reason to wait."""
         for head in heads:
-            while await self._has_next(account, head):
-                if self._failures.until > asyncio.get_running_loop().time():
-                    return False
-                if not await self._read_segment(account, head):
-                    return False
-        return True
+            while await self._has_next(owner[0], head):
+                if self._is_paused(owner):
+                    return
+                await self._read_segment(owner, head)
 
     async def _has_next(self, account: str, head: ContextSummary) -> bool:
         await self.store.refresh(account)
         now = find_memory(self.store.view(account), head.uri)
         return now is not None and now.live and now.unread > 0
 
-    async def _read_segment(self, account: str, head: ContextSummary) -> bool:
+    async def _read_segment(self, owner: _Owner, head: ContextSummary) -> None:
+        account = owner[0]
         view = self.store.view(account)
         segment = await asyncio.to_thread(segments.next_segment, view, head)
         if segment is None:
-            return True
+            return
         shown = await segments.find_similar(view, self.index, segment)
         decision = SegmentDecision(segment, shown)
         if segment.is_worth_asking:
-            asked = await self._ask(segment, shown)
+            asked = await self._ask(owner, segment, shown)
             if asked is None:
-                return False
+                return
             decision = asked
         outcome = await self.store.commit(account, head.owner, decision.decide)
         if isinstance(outcome, Committed):
             await self.directories.project(account, outcome.operation)
-        self._progress.set()
-        self._progress = asyncio.Event()
-        return True
+        self._note_progress()
 
-    async def _ask(self, segment: Segment, shown: Sequence[ShownMemory]) -> SegmentDecision | None:
+    async def _ask(self, owner: _Owner, segment: Segment, shown: Sequence[ShownMemory]) -> SegmentDecision | None:
         """Return what the model answers; None where it has to be asked later."""
         conversation = ModelConversation(self.chat, self.budget_s)
         prompt = ChangePrompt(segment.messages, [memory for memory, _ in shown], new=segment.new)
-        key = f"{segment.session.uri} {segment.first}"
         try:
             answered = await conversation.ask(prompt.make_request(), {}, prompt.read_answer)
         except AnswerRejected as failed:
-            self._unusable[key] += 1
-            if self._unusable[key] >= _MOST_ANSWERS:
-                del self._unusable[key]
-                return SegmentDecision(segment, shown, calls=conversation.calls, failure="unusable_answer")
-            self._fail(failed)
-            return None
+            self._failures = _Failures()
+            self._unusable[owner].note(failed)
+            self._note_progress()
+            if self._unusable[owner].count < _MOST_ANSWERS:
+                return None
+            del self._unusable[owner]
+            return SegmentDecision(segment, shown, calls=conversation.calls, failure="unusable_answer")
         except ChatFailed as failed:
-            self._fail(failed)
+            self._failures.note(failed)
+            self._note_progress()
             return None
         self._failures = _Failures()
-        self._unusable.pop(key, None)
+        self._unusable.pop(owner, None)
         changes, refused = await asyncio.to_thread(check_changes, prompt, answered)
         return SegmentDecision(segment, shown, changes, refused, conversation.calls)
 
-    def _fail(self, failed: ChatFailed) -> None:
-        self._failures.note(failed)
+    def _note_progress(self) -> None:
         self._progress.set()
         self._progress = asyncio.Event()

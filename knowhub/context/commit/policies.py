@@ -8,7 +8,7 @@ from knowhub.context import uri
 from knowhub.context.commit import tool_calls
 from knowhub.context.commit.memory_page import MAX_CONTENT, MemoryPage, is_edited, make_statement, read_page
 from knowhub.context.commit_model import CandidateMemory, WriteAction, WritePlan
-from knowhub.context.edits import EDITABLE, FORGOTTEN
+from knowhub.context.edits import BY_PERSON, EDITABLE, FORGOTTEN
 from knowhub.context.events import EventType
 from knowhub.context.model import COUNTED, ContextType, MemoryCategory, MemoryContext, RelationEdge
 from knowhub.context.uri import session_uri, space_of
@@ -91,7 +91,9 @@ def _plan_statement(target: str, candidate: CandidateMemory, existing: Row | Non
     if facts.get("is_update"):
         sources = list(dict.fromkeys((*(ref for at in replaced for ref in page.current[at]["source_refs"]), *sources)))
     values, ended = facts.get("values"), facts.get("ended")
-    statement = make_statement(candidate.content, said_at, candidate.by, sources, values, ended)
+    # What a person wrote stays theirs where it is said again.
+    by = BY_PERSON if same is not None and is_edited(page, [same]) else candidate.by
+    statement = make_statement(candidate.content, said_at, by, sources, values, ended)
     reason = "what it replaces is in the history" if replaced else "a new statement"
     page = page.add(statement, replaced, "something else was said later")
     return _plan_page(target, candidate, existing, whose, page, reason)
@@ -104,8 +106,7 @@ def _find_skip_reason(
     facts = candidate.facts
     if not replaced and same is None and ("instead_of" in facts or facts.get("ended")):
         return GONE
-    # What the user says themselves of such a fact later than the edit is theirs as well.
-    if is_edited(page, replaced) and (candidate.by == "llm" or not facts.get("values")):
+    if is_edited(page, replaced):
         return EDITED
     if any(said_at and said_at < page.current[at]["said_at"] for at in replaced):
         return _OLDER

@@ -146,6 +146,18 @@ def test_edited_lines_of_a_profile_keep_their_positions() -> None:
     assert [statement["by"] for statement in after["metadata"]["statements"]] == ["person", "rules", "person", "rules"]
 
 
+def test_a_line_that_a_person_wrote_stays_theirs_where_it_is_said_again() -> None:
+    account = PolicyAccount()
+    told: dict[str, Any] = {"topic": "home", "values": {"home": "rome"}, "said_at": NEXT_DAY}
+    _, row = account.apply(candidate(MemoryCategory.PROFILE, "I live in Oslo.", topic="home", values={"home": "oslo"}))
+    edited = edit_page(row, {**row, "content": f"{row['content']}\nI live in Rome."}, 1.7e9)
+    account.writer.merge_node(memory_spaces(), row["id"], edited)
+
+    _, after = account.apply(candidate(MemoryCategory.PROFILE, "I live in Rome.", **told))
+
+    assert [(item["text"], item["by"]) for item in after["metadata"]["statements"]] == [("I live in Rome.", "person")]
+
+
 def test_a_repeated_statement_adds_only_its_source() -> None:
     account = PolicyAccount()
     account.apply(candidate(MemoryCategory.PREFERENCES, "I love oolong.", "tea"))

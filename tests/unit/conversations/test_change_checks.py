@@ -186,3 +186,44 @@ def test_the_prompt_names_each_day_once_before_what_was_said_on_it() -> None:
         "On Tuesday, 2026-03-03:",
         "[m1] user: hi",
     ]
+
+
+HARP = "I practise the harp every morning."
+
+
+@pytest.mark.parametrize(
+    ("before", "new", "reason"),
+    [
+        # One message is new, and it is about something else.
+        ("Nice.", "What is the weather like?", "said_before"),
+        ("Do you still practise the harp?", "Thanks, bye.", "said_before"),
+        ("Do you still practise the harp?", "Please write to Bob.", "said_before"),
+        ("Shall I book the table?", "Yes.", "said_before"),
+        ("Do you still practise the harp?", "Yes, since I was a child.", ""),
+        ("Do you still practise the harp?", "I do!", ""),
+        ("Nice.", "My harp lesson is at nine.", ""),
+    ],
+)
+def test_of_a_statement_with_old_evidence_a_new_message_says_or_confirms_something(
+    before: str, new: str, reason: str
+) -> None:
+    talk = (HARP, before, new)
+    messages = [Message(("user", "assistant")[at % 2], text, "", f"m-{at}", None) for at, text in enumerate(talk)]
+    prompt = ChangePrompt(messages, new=2)
+    change = {"action": "add", "category": "preferences", "memory": None, "date": None}
+    answer = {**change, "statement": "The user practises the harp.", "evidence": ["m1", "m3"]}
+
+    _, refused = check_changes(prompt, prompt.read_answer({"changes": [answer]}) or [])
+
+    assert [item.reason for item in refused] == ([reason] if reason else [])
+
+
+def test_what_an_assistant_repeats_of_old_messages_is_not_said_anew_by_the_user() -> None:
+    said = [("user", HARP), ("user", "What is the weather like?"), ("assistant", "Sunny: practise the harp outside.")]
+    prompt = ChangePrompt([Message(role, text, "", f"m-{at}", None) for at, (role, text) in enumerate(said)], new=1)
+    change = {"action": "add", "category": "preferences", "memory": None, "date": None}
+    answer = {**change, "statement": "The user practises the harp.", "evidence": ["m1", "m2", "m3"]}
+
+    _, refused = check_changes(prompt, prompt.read_answer({"changes": [answer]}) or [])
+
+    assert [item.reason for item in refused] == ["said_before"]

@@ -9,7 +9,14 @@ import pytest
 import respx
 
 from knowhub.core.allowances import HourlyTokens
-from knowhub.core.language_models import ChatFailed, ChatModel, CountedModel, FailureReason, ModelUnavailable
+from knowhub.core.language_models import (
+    AnswerRejected,
+    ChatFailed,
+    ChatModel,
+    CountedModel,
+    FailureReason,
+    ModelUnavailable,
+)
 from knowhub.core.model_calls import ModelConversation
 from knowhub.providers.http import RequestTiming
 from knowhub.settings import Settings
@@ -100,27 +107,42 @@ async def test_models_asked_for_by_name_share_the_spend_limit(server: respx.Rout
     assert server.call_count == 1
 
 
-@pytest.mark.parametrize("status", [400, 413, 422])
-async def test_a_refused_question_does_not_open_the_breaker(
-    http: httpx.AsyncClient, server: respx.Route, status: int
+@pytest.mark.parametrize(
+    "answer",
+    [
+        *(refusal(status, "too long") for status in (400, 413, 422)),
+        completion("no"),
+        completion({"action": "sing"}),
+        completion(None, refusal="I cannot do that."),
+        completion({**MATCH, "more": "x" * 2000}),
+        httpx.Response(200, json={"choices": []}),
+    ],
+)
+async def test_a_refused_question_or_an_unusable_answer_does_not_open_the_breaker(
+    http: httpx.AsyncClient, server: respx.Route, answer: httpx.Response
 ) -> None:
-    model = chat_client(http, breaker_failures=1)
-    server.mock(return_value=refusal(status, "too long"))
+    model = chat_client(http, breaker_failures=1, max_answer_bytes=2000)
+    server.mock(return_value=answer)
 
-    await failure_of(model)
+    failed = await failure_of(model)
 
+    assert isinstance(failed, AnswerRejected)
     assert not model.is_open
 
 
-async def test_invalid_and_late_answers_open_the_breaker(http: httpx.AsyncClient, server: respx.Route) -> None:
-    unfit, late = chat_client(http, breaker_failures=1), chat_client(http, breaker_failures=1)
-    server.mock(return_value=completion("no"))
-    await failure_of(unfit)
+@pytest.mark.parametrize(
+    "answer", [httpx.Response(200, text="<html>Sign in</html>"), httpx.Response(200, json={"status": "ok"})]
+)
+async def test_a_server_that_is_no_model_opens_the_breaker(
+    http: httpx.AsyncClient, server: respx.Route, answer: httpx.Response
+) -> None:
+    model = chat_client(http, breaker_failures=1)
+    server.mock(return_value=answer)
 
-    server.mock(side_effect=answer_late)
-    await failure_of(late, 0.05)
+    failed = await failure_of(model)
 
-    assert (unfit.is_open, late.is_open) == (True, True)
+    assert not isinstance(failed, AnswerRejected)
+    assert model.is_open
 
 
 async def test_a_hanging_model_opens_the_breaker(http: httpx.AsyncClient, server: respx.Route) -> None:
