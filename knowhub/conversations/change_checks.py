@@ -13,6 +13,7 @@ from functools import cached_property
 from typing import Final
 
 from knowhub.conversations import dates
+from knowhub.conversations.clause_flaws import is_order
 from knowhub.conversations.known_days import (
     MONTHS,
     WEEKDAYS,
@@ -79,7 +80,7 @@ class ChangeChecks:
             return "secret"
         cited = [self.prompt.messages[place] for place in change.evidence]
         is_of_user = change.category in OF_THE_USER or (change.category != "cases" and is_about_user(change.statement))
-        is_own = is_of_user or change.action == FORGET
+        is_own = is_of_user or change.action == FORGET or is_order(change.statement, change.category)
         sources = [message for message in cited if message.is_user] if is_own else cited
         if not sources:
             return "not_the_users_words"

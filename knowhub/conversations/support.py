@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from knowhub.conversations.clause_flaws import CLAUSE_END, NEGATIVE, SENTENCE_END, TO_MARK, list_clauses
+from knowhub.conversations.clause_flaws import CLAUSE_END, HEDGE, NEGATIVE, SENTENCE_END, TO_MARK, Clause, list_clauses
 from knowhub.conversations.messages import Message
 from knowhub.conversations.sentences import mask_quoted, split_sentences
 from knowhub.core.unicode_forms import normalize
@@ -55,8 +55,8 @@ _CONDITION: Final = re.compile(
 
 
 _NEGATOR_WORDS: Final = (
-    "not no never hardly cannot without nor neither stop stopped quit dont cant wont doesnt didnt isnt wasnt arent"
-    " havent hasnt wouldnt couldnt shouldnt"
+    "not no nobody none nothing never hardly cannot without nor neither stop stopped quit dont cant wont"
+    " doesnt didnt isnt wasnt arent havent hasnt wouldnt couldnt shouldnt"
 )
 _NEGATORS: Final = frozenset(_NEGATOR_WORDS.split())
 # Behind a negation: a question («don't you»), an addition («not only»), or an answer («no i live in Porto»).
@@ -73,7 +73,7 @@ _TRANSPARENT_STEMS: Final = (
 _TRANSPARENT: Final = frozenset(_TRANSPARENT_STEMS.split())
 _PASSED_WORDS: Final = (
     "ever really much even actually usually want wanna very more longer anymore long be being been go going get got am"
-    " so just still quite particularly please me us should must may might i'm im i've ive"
+    " so just still quite particularly please me us should must may might i'm im i've ive anyone anybody"
 )
 _PASSED: Final = STOPS - frozenset(_SLOT_WORDS.split()) | frozenset(_PASSED_WORDS.split())
 _ENGLISH: Final = re.compile(r"[a-z][a-z'-]*|\d+|[^\s\w]")
@@ -83,15 +83,18 @@ _NO_DENIAL_ZH: Final = re.compile(
     r"|[特分区级性告离个类]别|别[人的墅处]|[离舍]不[开得]|无[论所]|未[来必]|非[常得]"
 )
 _DENIED_ZH: Final = re.compile(
-    r"(?:从来|绝对|并|再也)?[不没别未勿](?:有|要|能|会|可以|可|许|准|让|想|再|用|是|应该)?(?P<what>[\u3400-\u9fff]{2,12})"
+    r"(?:从来|绝对|并|再也)?[不没别未勿](?:有|要|能|会|可以|可|许|准|让|想|再|用|是|应该)?(?:人|谁|一个人?|哪个)?(?P<what>[\u3400-\u9fff]{2,12})"
 )
 _SMALL_ZH: Final = re.compile(r"[我你您他她们的了过着在再太也都很还怎么大用户]")
 _DENIED_CHARS: Final = 4
 _BEFORE_CHARS: Final = 4
 _DENIES_ZH: Final = re.compile(r"[不没别未无勿]")
-_BARE_NO: Final = re.compile(
-    r"^\W{0,3}(?:no|nope|nah|never|not at all|不|没有|没|不是|不会)[\s.!,。！，了啊呀]{0,4}$", re.IGNORECASE
+_NO_ANSWER: Final = re.compile(
+    r"^\W{0,3}(?:(?:no|nope|nah|never|not|hardly)\b(?! (?:problem|worries|doubt|only|just)\b)"
+    r"|(?:我|早就?|从来?|现在|目前|还|已经|也|真|并){0,3}[不没未](?![错但仅只光管论问关必]))",
+    re.IGNORECASE,
 )
+_AFTER_ALL: Final = re.compile(r"\byes\b|\b(?:i|we) (?:do|am|are|have|did|can|will)\b(?! not\b)", re.IGNORECASE)
 
 
 _FIRST_VERB: Final = re.compile(
@@ -147,11 +150,17 @@ def find_flaw(statement: str, category: str, cited: Sequence[Message], before: S
     best = max((len(wanted & list_content_words(clause.text)) for clause in clauses), default=0)
     nearest = [clause for clause in clauses if best and len(wanted & list_content_words(clause.text)) == best]
     exempt = _OF_CASES if is_case else _list_exempt(statement, own, is_own=is_own)
-    if nearest and all(clause.flaw and clause.flaw not in exempt for clause in nearest):
-        return nearest[0].flaw
+    flaws = [clause.flaw or _find_doubt(clause, statement) for clause in nearest]
+    if flaws and all(flaw and flaw not in exempt for flaw in flaws):
+        return flaws[0]
     if not is_case and (_is_denied(statement, own) or _is_refused(statement, cited, before)):
         return "contradicted"
     return ""
+
+
+def _find_doubt(clause: Clause, statement: str) -> str:
+    is_doubted = not (HEDGE.search(statement.lower()) or _WONDERS.search(statement))
+    return "supposed" if is_doubted and share_words(statement, clause.doubted) else ""
 
 
 def _split_quoted(message: Message) -> tuple[str, str]:
@@ -229,7 +238,7 @@ def _denies(clauses: Sequence[str], affirmed: str, verbs: set[str] | None = None
 
 def _iter_denied(clause: str) -> Iterator[tuple[str, set[str]]]:
     """Yield the word that each negation of English denies, and the words that go with it: («eat», {«nuts»})."""
-    words = _ENGLISH.findall(clause)
+    words = _ENGLISH.findall(clause.replace("no one", "nobody"))
     for at, word in enumerate(words):
         rest = words[at + 1 : at + 9]
         if not _is_negator(word) or not rest or rest[0] in _NO_DENIAL:
@@ -291,8 +300,13 @@ def _stem(word: str) -> str:
 
 
 def _is_refused(statement: str, cited: Sequence[Message], before: Sequence[Message]) -> bool:
-    """Return whether the evidence is only «no», to a question that says all of the statement."""
-    is_no = bool(cited) and all(_BARE_NO.match(message.content) for message in cited)
+    """Return whether the evidence is only «no» or «not since May», to a question that says all of the statement."""
+    answers = [message.content for message in cited if message.is_user]
+    is_no = bool(answers) and all(_NO_ANSWER.match(text) and not _AFTER_ALL.search(text) for text in answers)
     if not is_no or NEGATIVE.search(statement.lower()):
         return False
-    return list_content_words(statement) <= list_content_words(" ".join(message.content for message in before))
+    wanted = list_content_words(statement)
+    # «Not Monday, Tuesday» says itself what holds.
+    added = list_content_words(" ".join(part for text in answers for part in CLAUSE_END.split(text)[1:]))
+    asked = list_content_words(" ".join(message.content for message in before))
+    return wanted <= asked and not (added and added <= wanted)
