@@ -85,7 +85,13 @@ _REJECTS: Final = re.compile(
     r"|declined|rejected|refused|(?:decid|vot|advis|argu|recommend|rul|opt|sp[eo]a?k)\w{0,3} against)\b"
     r"|讨厌|反[感对]|受不了|拒绝|否决|戒[了掉]?|辞[了掉]"
 )
-_LEFT: Final = re.compile(r"\b(?:left|leav\w{0,3}|resign\w{0,3}|no longer|ex)\b|离[开职]|辞", re.IGNORECASE)
+ENDED: Final = re.compile(
+    r"\b(?:left|leav\w{0,3}|resign\w{0,3}|no longer|any ?more|ex|sold|died|dead|passed away|gone|stolen|lost|expired"
+    r"|finished|over|ended|wrong|mistaken?|untrue|quit|stopped|cancel\w{0,4}|called off|(?:broke|split|gave|given) up"
+    r"|divorced|retired|gave away|moved|switched|changed|replaced|used to)\b"
+    r"|离[开职婚]|[辞卖死丢退换改搬戒停错]|去世|取消|结束|[过到]期|分手|不再|再也|[不没][^，,。]{0,6}了",
+    re.IGNORECASE,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +114,7 @@ def is_order(text: str, category: str = "") -> bool:
 
 def list_clauses(plain: str, message: Message, statement: str) -> Iterator[Clause]:
     """Yield the clauses of a text of a message, each with its flaw as evidence for a statement."""
-    is_affirmed = not (NEGATIVE.search(statement.lower()) or _LEFT.search(statement))
+    is_affirmed = not (NEGATIVE.search(statement.lower()) or ENDED.search(statement))
     for piece in TO_MARK.findall(plain.lower().replace("’", "'")):
         *before, last = SENTENCE_END.split(piece.rstrip("?？"))
         is_asked = message.is_user and piece[-1] in "?？"

@@ -92,8 +92,10 @@ _PRIVATE: Final = re.compile(
 # The author asks to forget what was said before. It states nothing, and a model has to see it.
 _FORGET: Final = re.compile(
     r"(?:^|[.,;:!?\n—–-]\s{0,3}|\b(?:please|just|now|ok|okay|(?:can|could|would|will|should) you) )forget "
-    r"(?:that |about |what |where |how |when |who |which |everything |anything |all |you know ){0,4}(?:i|me|my|i'm)\b"
-    r"|(?:^|[，,。；;：:！!？?\s]|请你?|麻烦你?)(?:帮我)?(?:(?:忘掉|忘记|忘了)吧?(?=我|关于我)|把我[^，,。？?]{1,30}(?:忘掉|忘记|忘了))"
+    r"(?:that |about |what |where |how |when |who |which |everything |anything |all |you know ){0,4}"
+    r"(?:i|me|my|i'm|our|the|this|that|everything|all)\b"
+    r"|(?:^|[，,。；;：:！!？?\s]|请你?|麻烦你?)(?:帮我)?(?:(?:忘掉|忘记|忘了)吧?(?=我|关于|那|这|刚|一切|所有)"
+    r"|把[^，,。？?]{1,40}忘掉|把[^，,。？?]{0,12}我[^，,。？?]{1,30}(?:忘记|忘了))"
 )
 # Characters that look like ASCII letters, spaces and apostrophes.
 _LOOKS: Final = (
@@ -139,9 +141,10 @@ def is_private(content: str, fold: Fold = str) -> bool:
     return _PRIVATE.search(_normalize(content[:MAX_MESSAGE_READ_CHARS], fold)) is not None
 
 
-def asks_to_forget(content: str, fold: Fold = str) -> bool:
-    """Return whether somebody asks to forget something about them."""
-    return _FORGET.search(_normalize(content[:MAX_MESSAGE_READ_CHARS], fold)) is not None
+def find_forget_request(content: str, fold: Fold = str) -> str:
+    """Return the sentences in lower case that ask to forget something; empty where none does."""
+    plain = _normalize(content[:MAX_MESSAGE_READ_CHARS], fold)
+    return " ".join(part for part in map(str.strip, _END.split(plain)) if _FORGET.search(part))
 
 
 def mask_quoted(text: str) -> str:

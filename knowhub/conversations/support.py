@@ -8,9 +8,19 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from knowhub.conversations.clause_flaws import CLAUSE_END, HEDGE, NEGATIVE, SENTENCE_END, TO_MARK, Clause, list_clauses
+from knowhub.conversations.clause_flaws import (
+    CLAUSE_END,
+    ENDED,
+    HEDGE,
+    NEGATIVE,
+    SENTENCE_END,
+    TO_MARK,
+    Clause,
+    list_clauses,
+)
 from knowhub.conversations.messages import Message
-from knowhub.conversations.sentences import mask_quoted, split_sentences
+from knowhub.conversations.sentences import find_forget_request, mask_quoted, split_sentences
+from knowhub.conversations.statements import read_values
 from knowhub.core.unicode_forms import normalize
 
 _ACCENT: Final = re.compile(r"[\u0300-\u036f]")
@@ -88,7 +98,9 @@ _DENIED_ZH: Final = re.compile(
 _SMALL_ZH: Final = re.compile(r"[我你您他她们的了过着在再太也都很还怎么大用户]")
 _DENIED_CHARS: Final = 4
 _BEFORE_CHARS: Final = 4
-_DENIES_ZH: Final = re.compile(r"[不没别未无勿]")
+_DENIES: Final = re.compile(
+    r"\b(?:no|not|never|none|nobody|neither|nor|without|cannot|dont|isnt|doesnt)\b|n't\b|[不没别未无勿]"
+)
 _NO_ANSWER: Final = re.compile(
     r"^\W{0,3}(?:(?:no|nope|nah|never|not|hardly)\b(?! (?:problem|worries|doubt|only|just)\b)"
     r"|(?:我|早就?|从来?|现在|目前|还|已经|也|真|并){0,3}[不没未](?![错但仅只光管论问关必]))",
@@ -102,6 +114,51 @@ _FIRST_VERB: Final = re.compile(
 )
 # «Here's my week: …»
 _OWN_MATERIAL: Final = re.compile(r"\b(?:my|our)\b[^.!?\n:]{0,40}:|我们?的?[^。！？\n：:]{0,12}[：:]", re.IGNORECASE)
+
+
+# «Sold it.», «Not any more.»: what goes on about what was named before.
+_GOES_ON: Final = re.compile(
+    r"\b(?:it|that|they|them|he|she|there)\b|^\W*[a-z']+(?: [a-z']+){0,2}\W*$|^\W*[\u3400-\u9fff]{1,6}\W*$"
+)
+_ALL: Final = re.compile(r"\b(?:everything|all)\b|一切|所有|全部")
+# What is said in a request to forget, and is nothing to forget.
+_NO_OBJECT: Final = re.compile(
+    r"\b(?:forget|t[oe]ld|tell|sa(?:id|y)|mention\w*|know\w*|please|just|ever|earlier|about|everything|anything|me|us)\b"
+    r"|关于|一切|所有|全部|之前|刚才|告诉|事情|[忘掉记请帮说事刚我你的了把吧都那这个些过]"
+)
+
+
+def find_forget_flaw(memory: str, said: Sequence[Message], before: Sequence[Message]) -> str:
+    """Return why users do not say that a memory ended, was wrong or is to be forgotten; empty where they do.
+
+    `before` are the messages before theirs: «no, not any more» may be an answer.
+    """
+    slots = {slot for held in read_values(memory) for slot, _ in held}
+    wanted = _list_named(memory) | slots
+    is_shared = False
+    for message in said:
+        request = find_forget_request(message.content)
+        objects = _list_named(_NO_OBJECT.sub(" ", request))
+        context = " ".join(item.content for item in (message, *before))
+        if request and (objects & wanted or (not objects and (_ALL.search(request) or share_words(memory, context)))):
+            return ""
+        is_near = any(share_words(memory, item.content) for item in before)
+        for clause in () if request else list_clauses(_split_quoted(message)[0], message, memory):
+            is_about = is_near and _GOES_ON.search(clause.text) is not None
+            denial = _DENIES.search(clause.text)
+            has_ended = ENDED.search(clause.text) or clause.flaw == "contradicted"
+            is_sure = clause.flaw not in {"supposed", "only_asked"} and not clause.doubted
+            is_near = is_about or not wanted.isdisjoint(_list_named(clause.text))
+            is_denied = denial and (is_about or not wanted.isdisjoint(_list_named(clause.text[denial.end() :])))
+            if is_sure and (is_denied or (has_ended and is_near)):
+                return ""
+            is_shared |= is_near
+    return "not_ended" if is_shared else "not_in_evidence"
+
+
+def _list_named(text: str) -> set[str]:
+    """Return the words of content of a text, and the names of single-valued facts: «address»."""
+    return list_content_words(text) | ({fold_word(word) for word in WORD.findall(text)} & {*_SLOT_WORDS.split()})
 
 
 def share_words(statement: str, text: str) -> bool:
@@ -283,7 +340,7 @@ def _list_first_stems(clause: str) -> set[str]:
 def _affirms_zh(clause: str, what: str) -> bool:
     plain = _SMALL_ZH.sub("", clause)
     at = plain.find(what)
-    return at >= 0 and not _DENIES_ZH.search(plain, max(0, at - _BEFORE_CHARS), at)
+    return at >= 0 and not _DENIES.search(plain, max(0, at - _BEFORE_CHARS), at)
 
 
 def _list_stems(text: str) -> set[str]:
