@@ -6,6 +6,7 @@ preference and what is forgotten must rest on the user's own words.
 """
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
@@ -111,23 +112,23 @@ class ChangeChecks:
     def _names_speaker(self, change: MemoryChange, said: Sequence[Message]) -> bool:
         """Return whether a statement about a user who `said` it names them as its subject, where several speak."""
         names = {message.name.casefold() for message in self.prompt.messages if message.is_user and message.name}
-        first = _FIRST_PERSON.findall("\n".join(message.content.lower() for message in said))
-        is_personal = _PERSONAL.search(change.statement) or change.statement.lower().startswith(tuple(first))
-        if len(names) < _SEVERAL or not (change.category in OF_THE_USER or is_personal):
-            return True
-        parts = [part for name in names for part in {name, *name.split()}]
-        known = {_pad(part): name for name in names for part in name.split() if parts.count(part) == 1}
-        known |= {_pad(name): name for name in names}
-        text, found = _pad(change.statement), []
-        for form in sorted(known, key=len, reverse=True):
-            found += [(text.find(form), known[form])] if form in text else []
-            text = text.replace(form, "\0" * len(form))
-        speakers = {message.name.casefold() for message in said}
-        # «Ben and Ana moved» is said of both.
-        return any(
-            name in speakers and (at == min(found)[0] or {*text[:at].replace("\0", " ").split()} <= _JOINING_NAMES)
-            for at, name in found
+        statement, words = _pad(change.statement), "\n".join(message.content.lower() for message in said)
+        is_own = _PERSONAL.search(change.statement) or statement.lstrip().startswith(
+            tuple(_FIRST_PERSON.findall(words))
         )
+        if len(names) < _SEVERAL or not (change.category in OF_THE_USER or is_own):
+            return True
+        parts = Counter(part for name in names for part in {name, *name.split()})
+        known = {_pad(part): name for name in names for part in name.split() if parts[part] == 1}
+        known |= {_pad(name): name for name in names}
+        found: list[tuple[int, str]] = []
+        for form in sorted(known, key=len, reverse=True):
+            found += [(statement.find(form), known[form])] if form in statement else []
+            statement = statement.replace(form, "\0" * len(form))
+        # «Ben and Ana moved» is said of both.
+        leading = {name for at, name in found if not {*statement[:at].replace("\0", " ").split()} - _JOINING_NAMES}
+        leading |= {name for _, name in sorted(found)[:1]}
+        return not leading.isdisjoint(message.name.casefold() for message in said)
 
     def _check_details(self, change: MemoryChange, initials: set[str]) -> str:
         statement = change.statement
@@ -175,12 +176,9 @@ class ChangeChecks:
 
     @cached_property
     def _units(self) -> dict[str, set[Units]]:
-        return list_units(self._text)
-
-    @cached_property
-    def _spoken(self) -> frozenset[int]:
-        """The numbers that are said in words."""
-        return read_spoken(_NUMBER.sub(" ", self._text))
+        """The units of each figure that is not said in words, too: there it may have any."""
+        spoken, found = read_spoken(_NUMBER.sub(" ", self._text)), list_units(self._text)
+        return {number: units for number, units in found.items() if spoken.isdisjoint(_read_digits(number))}
 
     @cached_property
     def _numbers(self) -> frozenset[int]:
@@ -239,9 +237,7 @@ class ChangeChecks:
         return is_whole or (bool(parts) and all(part in self._numbers for part in parts if part or len(parts) == 1))
 
     def _has_other_unit(self, number: str, stated: Iterable[Units]) -> bool:
-        # What is said in words may have any unit.
-        said = () if self._spoken & {*_read_digits(number)} else self._units.get(number, ())
-        pairs = [[*zip(units, others, strict=True)] for units in stated for others in said]
+        pairs = [[*zip(units, said, strict=True)] for units in stated for said in self._units.get(number, ())]
         return bool(pairs) and all(any(own and their and not own & their for own, their in pair) for pair in pairs)
 
     def _is_day_known(self, day: date) -> bool:

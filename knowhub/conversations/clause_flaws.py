@@ -51,7 +51,7 @@ _IF: Final = re.compile(
     r"|(?:如果|要是|假如|假设|假定|假使|倘若|若是|比方说|想象|但愿|希望)(?!你|您|没记错|可以|方便|需要|不行|没问题)(?P<mine_zh>[^，。]{0,4}[我咱])?"
 )
 # What follows is not decided or not known: «my parrot might be ill».
-HEDGE: Final = re.compile(
+_HEDGE: Final = re.compile(
     r"\b(?:maybe|perhaps|possibly|might)\b(?! (?:you|it's|that's|because|this|that)\b)|\b(?:i|we|he|she|it|they) may\b"
     r"|\b(?:thinking (?:of|about)|considering) \w{1,20}ing\b"
     r"|\b(?:un|not )(?:sure|certain|decided) (?:if|whether|about)\b"
@@ -96,10 +96,7 @@ ENDED: Final = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Clause:
-    """A clause in lower case, and why it does not say what it contains; empty where it does.
-
-    What is `doubted` is its end, behind «maybe».
-    """
+    """A clause in lower case, why it does not say what it contains, if so, and its end behind «maybe»."""
 
     text: str
     flaw: str
@@ -149,8 +146,7 @@ def _flag_clauses(
                 "of_somebody_else": is_of_others,
                 "only_asked": is_question,
             }
-            hedge = HEDGE.search(text)
-            doubted = text[hedge.end() :] if hedge else ""
+            doubted = "" if _HEDGE.search(statement.lower()) else "".join(_HEDGE.split(text, 1)[1:])
             yield Clause(text, next((flaw for flaw, has_it in flaws.items() if has_it), ""), doubted)
 
 

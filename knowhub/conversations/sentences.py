@@ -76,15 +76,12 @@ _SIGNED: Final = re.compile(r"\n[^\S\n]*(?:(?:best|kind) regards|regards|sincere
 # The author asks not to remember the message.
 _PRIVATE: Final = re.compile(
     r"(?<!i )(?<!we )\b(?:don't|do not|dont|never|please not|no need to) (?:ever |please |just )?"
-    r"(?:remember|memori[sz]e|save|store|record|note|(?:note|write) down"
-    r"|(?:keep|make|take) a (?:note|record) of)"
-    r" (?:this|it|that|any of|what|anything|my|i|the following)\b"
-    r"|n(?:'t|ot) write (?:this|it|that) down\b"
+    r"(?:remember|memori[sz]e|save|store|record|note|(?:note|write) down|(?:keep|make|take) a (?:note|record) of)"
+    r" (?:this|it|that|any of|what|anything|my|i|the following)\b|n(?:'t|ot) write (?:this|it|that) down\b"
     r"|\bthis is not to be (?:saved|stored|remembered|recorded|written|noted)\b|\b(?:this is|strictly) confidential\b"
-    r"|\boff the record\b|\bnot for (?:the record|your memory)\b|\bout of your memory\b"
+    r"|\boff the record\b|\bnot for (?:the record|your memory)\b|\bout of your memory\b|(?:请|帮我|替我|要)保密"
     r"|\bbetween (?:us|you and me)\s*[,:;—-]|\b(?:stays|keep (?:this|it|that)) between (?:us|you and me)\b"
     r"|(?<!i )(?<!we )\bkeep (?:this|that|it) (?:private|secret|confidential|to yourself)(?=\s?(?:$|[^\w\s]))"
-    r"|(?:请|帮我|替我|要)保密"
     # «别记错了» and «别存成 PDF» say something else.
     r"|(?:不要|[别別]|請勿|请勿|不用|无需|不必)(?:再|帮我|替我|给我|[把将][^，,。\n]{1,8})?"
     r"(?:[记記](?:[住下录錄]|得我)|保存|存下|写进记忆|[记記存][了吧啊哦啦]{0,2}(?=[\s，,。；;：:！!]|$))"

@@ -57,8 +57,8 @@ _SCALED: Final = re.compile(
 _UNIT_WORDS: Final = (
     "minute minutes min mins 分钟|hour hours hr hrs 小时 钟头|day days 天|week weeks 周 星期 礼拜|month months 月"
     "|year years 年|% percent|kg kgs kilo kilos kilogram kilograms 公斤 千克|lb lbs pound pounds|斤"
-    "|km kilometer kilometers kilometre kilometres 公里 千米|mile miles 英里|£ gbp pound pounds 英镑|€ eur euro euros 欧"
-    "|$ usd dollar dollars bucks 美元 美金|¥ cny rmb yuan 块 元"
+    "|km kilometer kilometers kilometre kilometres 公里 千米|mile miles 英里|£ gbp pound pounds 英镑|€ eur euro euros"
+    " 欧 欧元|$ usd dollar dollars bucks 美元 美金|¥ cny rmb yuan 块 元"
 )
 _UNIT_GROUPS: Final = tuple(tuple(group.split()) for group in _UNIT_WORDS.split("|"))
 _UNITS: Final = {
@@ -71,17 +71,19 @@ _MEASURE: Final = re.compile(
 _RATE: Final = re.compile(
     rf"(?:\b(?:an?|per|each|every) |/ ?|[每一]个?){_UNIT}|\b(?P<adverb>dai|hour|week|month|year)ly\b"
 )
+_COMMA: Final = re.compile(r"(?<=\d),(?=\d{3})")
 
 
 def list_units(text: str) -> dict[str, set[Units]]:
     """Return the units of each figure of a text; the figures are without commas."""
     found: dict[str, set[Units]] = {}
-    for clause in (part for sentence in SENTENCE_END.split(text.lower()) for part in CLAUSE_END.split(sentence)):
+    plain = _COMMA.sub("", text.lower())
+    for clause in (part for sentence in SENTENCE_END.split(plain) for part in CLAUSE_END.split(sentence)):
         rates = [match["unit"] or match["adverb"].replace("dai", "day") for match in _RATE.finditer(clause)]
         counted = frozenset().union(*(_UNITS[rate] for rate in rates))
         for match in _MEASURE.finditer(clause):
             own = _UNITS.get(match["unit"] or match["sign"] or "", frozenset())
-            found.setdefault(match["number"].replace(",", ""), set()).add((own, counted))
+            found.setdefault(match["number"], set()).add((own, counted))
     return found
 
 

@@ -8,16 +8,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from knowhub.conversations.clause_flaws import (
-    CLAUSE_END,
-    ENDED,
-    HEDGE,
-    NEGATIVE,
-    SENTENCE_END,
-    TO_MARK,
-    Clause,
-    list_clauses,
-)
+from knowhub.conversations.clause_flaws import CLAUSE_END, ENDED, NEGATIVE, SENTENCE_END, TO_MARK, list_clauses
 from knowhub.conversations.messages import Message
 from knowhub.conversations.sentences import find_forget_request, mask_quoted, split_sentences
 from knowhub.conversations.statements import read_values
@@ -98,15 +89,14 @@ _DENIED_ZH: Final = re.compile(
 _SMALL_ZH: Final = re.compile(r"[我你您他她们的了过着在再太也都很还怎么大用户]")
 _DENIED_CHARS: Final = 4
 _BEFORE_CHARS: Final = 4
-_DENIES: Final = re.compile(
-    r"\b(?:no|not|never|none|nobody|neither|nor|without|cannot|dont|isnt|doesnt)\b|n't\b|[不没别未无勿]"
-)
+_DENIES: Final = re.compile(r"\b(?:no|not|never|none|nobody|nor|without|cannot)\b|n't\b|[不没别未无勿]")
 _NO_ANSWER: Final = re.compile(
     r"^\W{0,3}(?:(?:no|nope|nah|never|not|hardly)\b(?! (?:problem|worries|doubt|only|just)\b)"
     r"|(?:我|早就?|从来?|现在|目前|还|已经|也|真|并){0,3}[不没未](?![错但仅只光管论问关必]))",
     re.IGNORECASE,
 )
-_AFTER_ALL: Final = re.compile(r"\byes\b|\b(?:i|we) (?:do|am|are|have|did|can|will)\b(?! not\b)", re.IGNORECASE)
+_AFTER_SLOT: Final = re.compile(r"(?P<home>\blive\b|住)|(?P<employer>\bwork\b|上班|工作)|(?P<age>\bold\b|几岁|多大)")
+_ALL: Final = re.compile(r"\byes\b|\b(?:i|we) (?:do|am|are|have|did|can|will)\b(?! not\b)", re.IGNORECASE)
 
 
 _FIRST_VERB: Final = re.compile(
@@ -133,24 +123,23 @@ def find_forget_flaw(memory: str, said: Sequence[Message], before: Sequence[Mess
 
     `before` are the messages before theirs: «no, not any more» may be an answer.
     """
-    slots = {slot for held in read_values(memory) for slot, _ in held}
-    wanted = _list_named(memory) | slots
+    wanted = _list_named(memory) | {slot for held in read_values(memory) for slot, _ in held}
     is_shared = False
     for message in said:
-        request = find_forget_request(message.content)
-        objects = _list_named(_NO_OBJECT.sub(" ", request))
-        context = " ".join(item.content for item in (message, *before))
+        plain, _ = _split_quoted(message)
+        request = find_forget_request(plain)
+        objects = _list_named(_NO_OBJECT.sub(" ", request)) | {match.lastgroup for match in _SLOT.finditer(request)}
+        context = " ".join(item.content for item in before)
         if request and (objects & wanted or (not objects and (_ALL.search(request) or share_words(memory, context)))):
             return ""
-        is_near = any(share_words(memory, item.content) for item in before)
-        for clause in () if request else list_clauses(_split_quoted(message)[0], message, memory):
-            is_about = is_near and _GOES_ON.search(clause.text) is not None
-            denial = _DENIES.search(clause.text)
-            has_ended = ENDED.search(clause.text) or clause.flaw == "contradicted"
-            is_sure = clause.flaw not in {"supposed", "only_asked"} and not clause.doubted
-            is_near = is_about or not wanted.isdisjoint(_list_named(clause.text))
-            is_denied = denial and (is_about or not wanted.isdisjoint(_list_named(clause.text[denial.end() :])))
-            if is_sure and (is_denied or (has_ended and is_near)):
+        is_near = share_words(memory, context)
+        for clause in () if request else list_clauses(plain, message, memory):
+            goes_on = is_near and _GOES_ON.search(clause.text) is not None
+            is_near = goes_on or not wanted.isdisjoint(_list_named(clause.text))
+            denied = "".join(_DENIES.split(clause.text, 1)[1:])
+            has_ended = is_near and (ENDED.search(clause.text) or clause.flaw == "contradicted")
+            is_denied = denied and (goes_on or not wanted.isdisjoint(_list_named(denied)))
+            if (has_ended or is_denied) and clause.flaw not in {"supposed", "only_asked"} and not clause.doubted:
                 return ""
             is_shared |= is_near
     return "not_ended" if is_shared else "not_in_evidence"
@@ -207,17 +196,13 @@ def find_flaw(statement: str, category: str, cited: Sequence[Message], before: S
     best = max((len(wanted & list_content_words(clause.text)) for clause in clauses), default=0)
     nearest = [clause for clause in clauses if best and len(wanted & list_content_words(clause.text)) == best]
     exempt = _OF_CASES if is_case else _list_exempt(statement, own, is_own=is_own)
-    flaws = [clause.flaw or _find_doubt(clause, statement) for clause in nearest]
+    doubted = [not _WONDERS.search(statement) and share_words(statement, clause.doubted) for clause in nearest]
+    flaws = [clause.flaw or "supposed" * is_doubted for clause, is_doubted in zip(nearest, doubted, strict=True)]
     if flaws and all(flaw and flaw not in exempt for flaw in flaws):
         return flaws[0]
     if not is_case and (_is_denied(statement, own) or _is_refused(statement, cited, before)):
         return "contradicted"
     return ""
-
-
-def _find_doubt(clause: Clause, statement: str) -> str:
-    is_doubted = not (HEDGE.search(statement.lower()) or _WONDERS.search(statement))
-    return "supposed" if is_doubted and share_words(statement, clause.doubted) else ""
 
 
 def _split_quoted(message: Message) -> tuple[str, str]:

@@ -22,19 +22,12 @@ def load_json(text: str | bytes) -> dict[str, Any] | list[Any] | None:
     try:
         found = orjson.loads(text)
     except orjson.JSONDecodeError:
-        found = _load_with_halves(text)
+        try:
+            whole = json.dumps(json.loads(text), ensure_ascii=False, allow_nan=False)
+            found = orjson.loads(whole.encode("utf-8", "replace"))
+        except (ValueError, RecursionError):
+            return None
     return found if isinstance(found, dict | list) and _is_shallow(found) else None
-
-
-def _load_with_halves(text: str | bytes) -> object:
-    plain = text.decode("utf-8", "replace") if isinstance(text, bytes) else text
-    if "\\ud" not in plain.lower():
-        return None
-    try:
-        whole = json.dumps(json.loads(plain), ensure_ascii=False, allow_nan=False)
-        return orjson.loads(whole.encode("utf-8", "replace"))
-    except (ValueError, RecursionError):
-        return None
 
 
 def _is_shallow(value: object) -> bool:
