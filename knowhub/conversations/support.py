@@ -95,8 +95,7 @@ _NO_ANSWER: Final = re.compile(
     r"|(?:我|早就?|从来?|现在|目前|还|已经|也|真|并){0,3}[不没未](?![错但仅只光管论问关必]))",
     re.IGNORECASE,
 )
-_AFTER_SLOT: Final = re.compile(r"(?P<home>\blive\b|住)|(?P<employer>\bwork\b|上班|工作)|(?P<age>\bold\b|几岁|多大)")
-_ALL: Final = re.compile(r"\byes\b|\b(?:i|we) (?:do|am|are|have|did|can|will)\b(?! not\b)", re.IGNORECASE)
+_AFTER_ALL: Final = re.compile(r"\byes\b|\b(?:i|we) (?:do|am|are|have|did|can|will)\b(?! not\b)", re.IGNORECASE)
 
 
 _FIRST_VERB: Final = re.compile(
@@ -110,6 +109,7 @@ _OWN_MATERIAL: Final = re.compile(r"\b(?:my|our)\b[^.!?\n:]{0,40}:|我们?的?[^
 _GOES_ON: Final = re.compile(
     r"\b(?:it|that|they|them|he|she|there)\b|^\W*[a-z']+(?: [a-z']+){0,2}\W*$|^\W*[\u3400-\u9fff]{1,6}\W*$"
 )
+_SLOT: Final = re.compile(r"(?P<home>\blive\b|住)|(?P<employer>\bwork\b|上班|工作)|(?P<age>\bold\b|几岁|多大)")
 _ALL: Final = re.compile(r"\b(?:everything|all)\b|一切|所有|全部")
 # What is said in a request to forget, and is nothing to forget.
 _NO_OBJECT: Final = re.compile(
