@@ -146,7 +146,7 @@ def _flag_clauses(
                 "of_somebody_else": is_of_others,
                 "only_asked": is_question,
             }
-            doubted = "" if _HEDGE.search(statement.lower()) else "".join(_HEDGE.split(text, 1)[1:])
+            doubted = "".join(_HEDGE.split(text, 1)[1:])
             yield Clause(text, next((flaw for flaw, has_it in flaws.items() if has_it), ""), doubted)
 
 

@@ -51,7 +51,8 @@ _WONDERS: Final = re.compile(
 )
 _CONDITION: Final = re.compile(
     r"\b(?:if|when|whenever|after|once|unless|in case|until|during|would|might|could|may|wish\w{0,3}|hypothe\w+"
-    r"|imagin\w+|dream\w{0,3}|suppos\w+)\b|如果|要是|假如|假设|时|的话|若|万一|一旦|除非|之后|以后|希望|梦"
+    r"|imagin\w+|dream\w{0,3}|suppos\w+|maybe|perhaps|possibl[ey])\b|如果|要是|假如|假设|时|的话|若|万一|一旦|除非|之后"
+    r"|以后|希望|梦|可能|也许|或许|说不定|没准|兴许"
 )
 
 
@@ -107,7 +108,8 @@ _OWN_MATERIAL: Final = re.compile(r"\b(?:my|our)\b[^.!?\n:]{0,40}:|我们?的?[^
 
 # «Sold it.», «Not any more.»: what goes on about what was named before.
 _GOES_ON: Final = re.compile(
-    r"\b(?:it|that|they|them|he|she|there)\b|^\W*[a-z']+(?: [a-z']+){0,2}\W*$|^\W*[\u3400-\u9fff]{1,6}\W*$"
+    r"\b(?:it|that|they|them|he|she|there)\b|^\W{0,3}[a-z']{1,20}(?: [a-z']{1,20}){0,2}\W{0,3}$"
+    r"|^\W{0,3}[\u3400-\u9fff]{1,6}\W{0,3}$"
 )
 _SLOT: Final = re.compile(r"(?P<home>\blive\b|住)|(?P<employer>\bwork\b|上班|工作)|(?P<age>\bold\b|几岁|多大)")
 _ALL: Final = re.compile(r"\b(?:everything|all)\b|一切|所有|全部")
@@ -196,8 +198,9 @@ def find_flaw(statement: str, category: str, cited: Sequence[Message], before: S
     best = max((len(wanted & list_content_words(clause.text)) for clause in clauses), default=0)
     nearest = [clause for clause in clauses if best and len(wanted & list_content_words(clause.text)) == best]
     exempt = _OF_CASES if is_case else _list_exempt(statement, own, is_own=is_own)
-    doubted = [not _WONDERS.search(statement) and share_words(statement, clause.doubted) for clause in nearest]
-    flaws = [clause.flaw or "supposed" * is_doubted for clause, is_doubted in zip(nearest, doubted, strict=True)]
+    is_wish = _WONDERS.search(statement) is not None
+    doubted = [clause.doubted and not is_wish and wanted & list_content_words(clause.doubted) for clause in nearest]
+    flaws = [clause.flaw or ("supposed" if words else "") for clause, words in zip(nearest, doubted, strict=True)]
     if flaws and all(flaw and flaw not in exempt for flaw in flaws):
         return flaws[0]
     if not is_case and (_is_denied(statement, own) or _is_refused(statement, cited, before)):

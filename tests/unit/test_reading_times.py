@@ -54,6 +54,7 @@ def check_model_changes(text: str) -> None:
     )
     said = {"action": "add", "category": "profile", "statement": text[:900] or "a", "evidence": ["m1"], "memory": None}
     check_changes(prompt, prompt.read_answer({"changes": [said]}) or [])
+    check_changes(prompt, prompt.read_answer({"changes": [{**said, "action": "forget", "memory": "k1"}]}) or [])
     prompt.make_request()
 
 
