@@ -101,7 +101,7 @@ class ChangeChecks:
         # An answer such as «yes» is read together with its question. «Thanks» confirms nothing.
         before = [self.prompt.messages[at - 1] for at in change.evidence if at]
         if change.action == FORGET:
-            return find_forget_flaw(memory or "", sources, before)
+            return find_forget_flaw(memory or "", _list_slots(memory or ""), sources, before)
         asked = [message.content for message in before if not message.is_tool and _ASKS.search(message.content)]
         context = " ".join([told, memory or "", *asked])
         if not share_words(" ".join([change.statement, *_list_initials(change.statement)]), _with_figures(context)):
@@ -361,7 +361,11 @@ def _is_same_subject(memory: str, statement: str) -> bool:
 
     Where neither gives such a fact, the model knows best: «moved to the emergency ward» ends «nurse in the ICU».
     """
-    slots, others = ({slot for held in read_values(text) for slot, _ in held} for text in (memory, statement))
+    slots, others = _list_slots(memory), _list_slots(statement)
     if slots and others:
         return not slots.isdisjoint(others)
     return not (slots or others) or share_words(memory, statement)
+
+
+def _list_slots(text: str) -> set[str]:
+    return {slot for held in read_values(text) for slot, _ in held}

@@ -11,7 +11,6 @@ from typing import Final
 from knowhub.conversations.clause_flaws import CLAUSE_END, ENDED, NEGATIVE, SENTENCE_END, TO_MARK, list_clauses
 from knowhub.conversations.messages import Message
 from knowhub.conversations.sentences import find_forget_request, mask_quoted, split_sentences
-from knowhub.conversations.statements import read_values
 from knowhub.core.unicode_forms import normalize
 
 _ACCENT: Final = re.compile(r"[\u0300-\u036f]")
@@ -120,12 +119,13 @@ _NO_OBJECT: Final = re.compile(
 )
 
 
-def find_forget_flaw(memory: str, said: Sequence[Message], before: Sequence[Message]) -> str:
+def find_forget_flaw(memory: str, slots: set[str], said: Sequence[Message], before: Sequence[Message]) -> str:
     """Return why users do not say that a memory ended, was wrong or is to be forgotten; empty where they do.
 
-    `before` are the messages before theirs: «no, not any more» may be an answer.
+    `slots` name what the memory gives, such as `home`. `before` are the messages before theirs: «no, not any more»
+    may be an answer.
     """
-    wanted = _list_named(memory) | {slot for held in read_values(memory) for slot, _ in held}
+    wanted = _list_named(memory) | slots
     is_shared = False
     for message in said:
         plain, _ = _split_quoted(message)
