@@ -11,8 +11,9 @@ from knowhub.conversations.statement_forms import INSTRUCTION, REQUEST
 _OF_MEMORY: Final = re.compile(r"\bremember|\bmemor(?:y|ies|i[sz]e)\b|记住|记忆|牢记", re.IGNORECASE)
 # An order to whoever reads it. «The package must be installed» reports.
 _ORDER: Final = re.compile(
-    r"\b(?:you|assistants?|agents?|ais?|models?|bots?|everybody|everyone|(?:all|every) \w{1,20}) "
-    r"(?:always|never|must|shall|should|ought|ha(?:ve|s) to|needs? to|are to|is to)\b|\bmust (?!(?:not )?(?:be|have)\b)"
+    r"\b(?:assistants?|agents?|ais?|models?|bots?|everybody|everyone) (?:ha(?:ve|s)|needs?|are|is) to\b"
+    r"|\b(?:you|assistants?|agents?|ais?|models?|bots?|everybody|everyone|(?:all|every) \w{1,20}) "
+    r"(?:always|never|must|shall|should)\b|\bmust (?!(?:not )?(?:be|have)\b)"
     r"|\b(?:make sure|ensure) that (?:you|the \w{1,20}|all)\b|务必|请(?:始终|总是|一直|永远)"
     r"|(?:你|您|助手|助理|智能体|代理|模型|机器人|所有人|大家)[^，,。\n]{0,8}(?:必须|应[当该]|要|不得|禁止)"
 )
@@ -56,7 +57,7 @@ _HEDGE: Final = re.compile(
     r"|\b(?:thinking (?:of|about)|considering) \w{1,20}ing\b"
     r"|\b(?:un|not )(?:sure|certain|decided) (?:if|whether|about)\b"
     r"|\bpossible that\b|\bcould (?:see|imagine|picture) (?:my|our)sel(?:f|ves)\b"
-    r"|也许|或许|说不定|没准|兴许|可能(?![性的])|考虑|犹豫|不[确一]定|没想好|没决定"
+    r"|也许|或许|说不定|没准|兴许|可能(?![性的])|考虑(?!到)|犹豫|不[确一]定|没想好|没决定"
 )
 _UNREAL: Final = re.compile(
     r"\b(?:were|wasn't|wasnt|weren't|had|ever|wish)\b|\bif only\b|hypothetically|what if|\bimagin|\bsuppos|\bpretend"
