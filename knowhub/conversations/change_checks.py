@@ -113,10 +113,11 @@ class ChangeChecks:
         """Return whether a statement about a user who `said` it names them as its subject, where several speak."""
         names = {message.name.casefold() for message in self.prompt.messages if message.is_user and message.name}
         statement, words = _pad(change.statement), "\n".join(message.content.lower() for message in said)
-        is_own = _PERSONAL.search(change.statement) or statement.lstrip().startswith(
-            tuple(_FIRST_PERSON.findall(words))
-        )
-        if len(names) < _SEVERAL or not (change.category in OF_THE_USER or is_own):
+        if len(names) < _SEVERAL or not (
+            change.category in OF_THE_USER
+            or _PERSONAL.search(change.statement)
+            or statement.lstrip().startswith(tuple(_FIRST_PERSON.findall(words)))
+        ):
             return True
         parts = Counter(part for name in names for part in {name, *name.split()})
         known = {_pad(part): name for name in names for part in name.split() if parts[part] == 1}
