@@ -6,13 +6,16 @@ preference and what is forgotten must rest on the user's own words.
 """
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
 from functools import cached_property
+from itertools import starmap
 from typing import Final
 
 from knowhub.conversations import dates
+from knowhub.conversations.clause_flaws import is_order
 from knowhub.conversations.known_days import (
     MONTHS,
     WEEKDAYS,
@@ -26,8 +29,7 @@ from knowhub.conversations.memory_changes import ADD, FORGET, ChangePrompt, Memo
 from knowhub.conversations.messages import Message
 from knowhub.conversations.recalled import normalize_words
 from knowhub.conversations.secrets import COVER, contains_secret
-from knowhub.conversations.sentences import asks_to_forget
-from knowhub.conversations.spoken_numbers import CARDINALS, NAMED, blank_known, read_spoken
+from knowhub.conversations.spoken_numbers import CARDINALS, NAMED, Units, blank_known, list_units, read_spoken
 from knowhub.conversations.statement_forms import PAST
 from knowhub.conversations.statements import read_values
 from knowhub.conversations.support import (
@@ -36,6 +38,7 @@ from knowhub.conversations.support import (
     STOPS,
     WORD,
     find_flaw,
+    find_forget_flaw,
     fold_word,
     is_about_user,
     share_words,
@@ -68,6 +71,14 @@ _ANSWERS: Final = re.compile(
     r"|i (?:do|am|did|have|had|was|will|can|would)\W{0,3}$|[是对嗯好行会有没不]|可以|当然)",
     re.IGNORECASE,
 )
+# «The user …», «my …», and «has a boat», which leaves out who.
+_PERSONAL: Final = re.compile(
+    r"^(?:the )?user\b|\bthe user\b|\b(?:i|me|my)\b|用户(?![名数表量组群])|我(?!们)"
+    r"|^(?:has|have|had|is|was|will|would|can|does|did)\b",
+    re.IGNORECASE,
+)
+_FIRST_PERSON: Final = re.compile(r"(?:\bi(?:'m|'ve|'ll)? |我)([a-z]{3,20}\b|[\u3400-\u9fff]{2})")
+_JOINING_NAMES: Final = frozenset(["and", "&", ",", "和", "与", "跟", "、"])
 _SEVERAL_VALUES: Final = frozenset({"job"})
 
 
@@ -84,19 +95,18 @@ class ChangeChecks:
             return "secret"
         cited = [self.prompt.messages[place] for place in change.evidence]
         is_of_user = change.category in OF_THE_USER or (change.category != "cases" and is_about_user(change.statement))
-        is_own = is_of_user or change.action == FORGET
+        is_own = is_of_user or change.action == FORGET or is_order(change.statement, change.category)
         sources = [message for message in cited if message.is_user] if is_own else cited
         if not sources:
             return "not_the_users_words"
-        if is_own and change.action != FORGET and not self._names_speaker(change.statement, sources):
+        if change.action != FORGET and not self._names_speaker(change, [item for item in sources if item.is_user]):
             return "speaker_not_named"
         told = " ".join(message.content for message in sources)
         memory = None if change.memory is None else self.prompt.memories[change.memory].text
-        if change.action == FORGET:
-            is_asked = any(asks_to_forget(message.content) for message in sources)
-            return "" if is_asked or share_words(memory or "", told) else "not_in_evidence"
         # An answer such as «yes» is read together with its question. «Thanks» confirms nothing.
         before = [self.prompt.messages[at - 1] for at in change.evidence if at]
+        if change.action == FORGET:
+            return find_forget_flaw(memory or "", _list_slots(memory or ""), sources, before)
         asked = [message.content for message in before if not message.is_tool and _ASKS.search(message.content)]
         context = " ".join([told, memory or "", *asked])
         if not share_words(" ".join([change.statement, *_list_initials(change.statement)]), _with_figures(context)):
@@ -121,12 +131,27 @@ class ChangeChecks:
         named = " ".join([change.statement, *_list_initials(change.statement)])
         return share_words(named, _with_figures(" ".join(said)))
 
-    def _names_speaker(self, statement: str, sources: Iterable[Message]) -> bool:
-        """Return whether a statement says whose it is, where several users speak: any of them may hold the account."""
-        if len({message.name for message in self.prompt.messages if message.is_user and message.name}) < _SEVERAL:
+    def _names_speaker(self, change: MemoryChange, said: Sequence[Message]) -> bool:
+        """Return whether a statement about a user who `said` it names them as its subject, where several speak."""
+        names = {message.name.casefold() for message in self.prompt.messages if message.is_user and message.name}
+        statement, words = _pad(change.statement), "\n".join(message.content.lower() for message in said)
+        if len(names) < _SEVERAL or not (
+            change.category in OF_THE_USER
+            or _PERSONAL.search(change.statement)
+            or statement.lstrip().startswith(tuple(_FIRST_PERSON.findall(words)))
+        ):
             return True
-        folded = statement.casefold()
-        return any(part in folded for message in sources for part in message.name.casefold().split())
+        parts = Counter(part for name in names for part in {name, *name.split()})
+        known = {_pad(part): name for name in names for part in name.split() if parts[part] == 1}
+        known |= {_pad(name): name for name in names}
+        found: list[tuple[int, str]] = []
+        for form in sorted(known, key=len, reverse=True):
+            found += [(statement.find(form), known[form])] if form in statement else []
+            statement = statement.replace(form, "\0" * len(form))
+        # «Ben and Ana moved» is said of both.
+        leading = {name for at, name in found if not {*statement[:at].replace("\0", " ").split()} - _JOINING_NAMES}
+        leading |= {name for _, name in sorted(found)[:1]}
+        return not leading.isdisjoint(message.name.casefold() for message in said)
 
     def _check_details(self, change: MemoryChange, initials: set[str]) -> str:
         statement = change.statement
@@ -139,6 +164,7 @@ class ChangeChecks:
             ("other_subject", is_same),
             ("url_not_said", all(found in self._text for found in addresses)),
             ("number_not_said", all(map(self._is_number_known, _iter_numbers(statement)))),
+            ("number_not_said", not any(starmap(self._has_other_unit, list_units(statement).items()))),
             ("number_not_said", read_spoken(_NUMBER.sub(" ", statement), CARDINALS) - {0, 1} <= self._numbers),
             ("date_not_said", change.day is None or self._is_day_known(change.day)),
             ("name_not_said", all(map(self._is_name_known, names))),
@@ -170,6 +196,12 @@ class ChangeChecks:
     @cached_property
     def _possible_days(self) -> list[Days]:
         return [*self._days, *(days for text, day in self._dated_texts for days in list_possible_days(text, day))]
+
+    @cached_property
+    def _units(self) -> dict[str, set[Units]]:
+        """The units of each figure that is not said in words, too: there it may have any."""
+        spoken, found = read_spoken(_NUMBER.sub(" ", self._text)), list_units(self._text)
+        return {number: units for number, units in found.items() if spoken.isdisjoint(_read_digits(number))}
 
     @cached_property
     def _numbers(self) -> frozenset[int]:
@@ -226,6 +258,10 @@ class ChangeChecks:
             parts[0] -= _HALF_DAY
         is_whole = _GROUPED.fullmatch(number) is not None and int(number.replace(",", "")) in self._numbers
         return is_whole or (bool(parts) and all(part in self._numbers for part in parts if part or len(parts) == 1))
+
+    def _has_other_unit(self, number: str, stated: Iterable[Units]) -> bool:
+        pairs = [[*zip(units, said, strict=True)] for units in stated for said in self._units.get(number, ())]
+        return bool(pairs) and all(any(own and their and not own & their for own, their in pair) for pair in pairs)
 
     def _is_day_known(self, day: date) -> bool:
         if any(first <= day <= last for first, last in self._possible_days):
@@ -292,6 +328,11 @@ def _list_initials(text: str) -> set[str]:
     }
 
 
+def _pad(text: str) -> str:
+    """Return a text with spaces around each word that is not Chinese, without possessives and capitals."""
+    return WORD.sub(lambda match: f" {fold_word(match[0])} ", text)
+
+
 def _with_figures(text: str) -> str:
     return " ".join([text, *map(str, read_spoken(text))])
 
@@ -342,7 +383,11 @@ def _is_same_subject(memory: str, statement: str) -> bool:
 
     Where neither gives such a fact, the model knows best: «moved to the emergency ward» ends «nurse in the ICU».
     """
-    slots, others = ({slot for held in read_values(text) for slot, _ in held} for text in (memory, statement))
+    slots, others = _list_slots(memory), _list_slots(statement)
     if slots and others:
         return not slots.isdisjoint(others)
     return not (slots or others) or share_words(memory, statement)
+
+
+def _list_slots(text: str) -> set[str]:
+    return {slot for held in read_values(text) for slot, _ in held}

@@ -6,9 +6,17 @@ from dataclasses import dataclass
 from typing import Final
 
 from knowhub.conversations.messages import Message
-from knowhub.conversations.statement_forms import REQUEST
+from knowhub.conversations.statement_forms import INSTRUCTION, REQUEST
 
 _OF_MEMORY: Final = re.compile(r"\bremember|\bmemor(?:y|ies|i[sz]e)\b|记住|记忆|牢记", re.IGNORECASE)
+# An order to whoever reads it. «The package must be installed» reports.
+_ORDER: Final = re.compile(
+    r"\b(?:assistants?|agents?|ais?|models?|bots?|everybody|everyone) (?:ha(?:ve|s)|needs?|are|is) to\b"
+    r"|\b(?:you|assistants?|agents?|ais?|models?|bots?|everybody|everyone|(?:all|every) \w{1,20}) "
+    r"(?:always|never|must|shall|should)\b|\bmust (?!(?:not )?(?:be|have)\b)"
+    r"|\b(?:make sure|ensure) that (?:you|the \w{1,20}|all)\b|务必|请(?:始终|总是|一直|永远)"
+    r"|(?:你|您|助手|助理|智能体|代理|模型|机器人|所有人|大家)[^，,。\n]{0,8}(?:必须|应[当该]|要|不得|禁止)"
+)
 SENTENCE_END: Final = re.compile(r"[。！？!?\n]|\.(?=\s|$)")
 TO_MARK: Final = re.compile(r"[^!?。！？\n]+[?？]?")
 CLAUSE_END: Final = re.compile(r"\s?(?:[,;，；:：]|--|[–—])\s?|\s(?:and|but|so)\s")
@@ -37,11 +45,19 @@ _PERSON: Final = re.compile(rf"\b(?:{_PEOPLE})\b|(?:{_PEOPLE_ZH})|[他她]")
 # What is supposed is not said to be so. A condition for the agent, «if you write mails», is an instruction.
 _IF: Final = re.compile(
     r"(?:(?<!even )(?<!as )\bif\b|\bsuppos(?:e|ing)\b|(?<!n't )(?<!cannot )\bimagin(?:e|ing)\b|\bpretend\b"
-    r"|\bassum(?:e|ing)\b|\blet's say\b)"
+    r"|\bassum(?:e|ing)\b|(?:\blet's |^\W{0,3}(?:just )?)say\b)"
     r"(?! (?:you|your|i'm not mistaken|i (?:remember|recall|am not mistaken)|possible|needed|necessary|any|not|so)\b)"
     r"(?P<mine> (?:that )?(?:i|we|i'\w{1,2}|we'\w{1,2})\b)?"
     r"|\b(?:i|we) wish(?:ed)?\b(?! (?:to|for|you)\b)|\bif only\b|^\W{0,3}had (?:i|we)\b|\bhypothetically\b|\bwhat if\b"
-    r"|(?:如果|要是|假如|假设|假使|倘若|若是|想象|但愿|希望)(?!你|您|没记错|可以|方便|需要|不行|没问题)(?P<mine_zh>[^，。]{0,4}[我咱])?"
+    r"|(?:如果|要是|假如|假设|假定|假使|倘若|若是|比方说|想象|但愿|希望)(?!你|您|没记错|可以|方便|需要|不行|没问题)(?P<mine_zh>[^，。]{0,4}[我咱])?"
+)
+# What follows is not decided or not known: «my parrot might be ill».
+_HEDGE: Final = re.compile(
+    r"\b(?:maybe|perhaps|possibly|might)\b(?! (?:you|it's|that's|because|this|that)\b)|\b(?:i|we|he|she|it|they) may\b"
+    r"|\b(?:thinking (?:of|about)|considering) \w{1,20}ing\b"
+    r"|\b(?:un|not )(?:sure|certain|decided) (?:if|whether|about)\b"
+    r"|\bpossible that\b|\bcould (?:see|imagine|picture) (?:my|our)sel(?:f|ves)\b"
+    r"|也许|或许|说不定|没准|兴许|可能(?![性的])|考虑(?!到)|犹豫|不[确一]定|没想好|没决定"
 )
 _UNREAL: Final = re.compile(
     r"\b(?:were|wasn't|wasnt|weren't|had|ever|wish)\b|\bif only\b|hypothetically|what if|\bimagin|\bsuppos|\bpretend"
@@ -58,31 +74,45 @@ _QUESTION: Final = re.compile(
     r"|^.*(?:[要该能是会]不[要该能是会]|有没有|为什么|怎么|什么时候|[吗呢呀][\s!！~]*$)"
 )
 NEGATIVE: Final = re.compile(
-    r"\b(?:no|non\w{0,12}|not|never|nor|neither|without|cannot|nobody|nothing|avoid\w{0,3}|stop\w{0,4}|quit\w{0,4}"
+    r"\b(?:no|non\w{0,12}|not|never|nor|neither|without|cannot|nobody|none|nothing|avoid\w{0,3}|stop\w{0,4}|quit\w{0,4}"
     r"|g[ia]ve[ns]? up|dislik\w{0,3}|hat(?:e|es|ed)|refus\w{0,3}|declin\w{0,3}|reject\w{0,3}|allerg\w{0,3}"
     r"|intoleran\w{0,3}|except\w{0,3}|instead|rather|only|lack\w{0,3}|free|former\w{0,2}|previous\w{0,2}|end(?:s|ed)"
     r"|cancel\w{0,4}|against|unable|unlike\w{0,2}|fail\w{0,3}|broken?|used to|over|done with|hardly|dont|cant|wont"
-    r"|doesnt|didnt|isnt|arent|wasnt)\b|n['’]t\b|[不没无别未非勿戒停禁忌免拒除只仅才]|讨厌|反感|过敏|以前|曾"
+    r"|doesnt|didnt|isnt|arent|wasnt)\b|n['’]t\b|[不没无别未非勿戒停禁忌免拒除只仅才]|讨厌|反[感对]|过敏|取消|以前|曾"
 )
 # What somebody rejects they do not do: «I turned down Bosch» is no job at Bosch.
 _REJECTS: Final = re.compile(
     r"\b(?:hate|dislike|detest|loathe|can't stand|cannot stand|can't bear|(?:gave|given|giving) up|quit|turned down"
-    r"|declined|rejected|refused)\b|讨厌|反感|受不了|拒绝|戒[了掉]?|辞[了掉]"
+    r"|declined|rejected|refused|(?:decid|vot|advis|argu|recommend|rul|opt|sp[eo]a?k)\w{0,3} against)\b"
+    r"|讨厌|反[感对]|受不了|拒绝|否决|戒[了掉]?|辞[了掉]"
 )
-_LEFT: Final = re.compile(r"\b(?:left|leav\w{0,3}|resign\w{0,3}|no longer|ex)\b|离[开职]|辞", re.IGNORECASE)
+ENDED: Final = re.compile(
+    r"\b(?:left|leav\w{0,3}|resign\w{0,3}|no longer|any ?more|ex|sold|died|dead|passed away|gone|stolen|lost|expired"
+    r"|finished|over|ended|wrong|mistaken?|untrue|quit|stopped|cancel\w{0,4}|called off|(?:broke|split|gave|given) up"
+    r"|divorced|retired|gave away|moved|switched|changed|replaced|used to)\b"
+    r"|离[开职婚]|[辞卖死丢退换改搬戒停错]|去世|取消|结束|[过到]期|分手|不再|再也|[不没][^，,。]{0,6}了",
+    re.IGNORECASE,
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Clause:
-    """A clause in lower case, and why it does not say what it contains; empty where it does."""
+    """A clause in lower case, why it does not say what it contains, if so, and its end behind «maybe»."""
 
     text: str
     flaw: str
+    doubted: str = ""
+
+
+def is_order(text: str, category: str = "") -> bool:
+    """Return whether a text is a standing instruction or an order. A case may say what must be done to succeed."""
+    plain = text.lower()
+    return INSTRUCTION.search(plain) is not None or (category != "cases" and _ORDER.search(plain) is not None)
 
 
 def list_clauses(plain: str, message: Message, statement: str) -> Iterator[Clause]:
     """Yield the clauses of a text of a message, each with its flaw as evidence for a statement."""
-    is_affirmed = not (NEGATIVE.search(statement.lower()) or _LEFT.search(statement))
+    is_affirmed = not (NEGATIVE.search(statement.lower()) or ENDED.search(statement))
     for piece in TO_MARK.findall(plain.lower().replace("’", "'")):
         *before, last = SENTENCE_END.split(piece.rstrip("?？"))
         is_asked = message.is_user and piece[-1] in "?？"
@@ -94,7 +124,7 @@ def list_clauses(plain: str, message: Message, statement: str) -> Iterator[Claus
 def _flag_clauses(
     sentence: str, message: Message, statement: str, *, is_asked: bool, is_affirmed: bool
 ) -> Iterator[Clause]:
-    if message.is_tool and (_OF_MEMORY.search(sentence) or REQUEST.search(sentence)):
+    if message.is_tool and (_OF_MEMORY.search(sentence) or REQUEST.search(sentence) or is_order(sentence)):
         # What a tool returns may be anybody's: it reports, and gives no orders to remember.
         yield Clause(sentence, "ordered_by_tool")
         return
@@ -117,7 +147,8 @@ def _flag_clauses(
                 "of_somebody_else": is_of_others,
                 "only_asked": is_question,
             }
-            yield Clause(text, next((flaw for flaw, has_it in flaws.items() if has_it), ""))
+            doubted = "".join(_HEDGE.split(text, 1)[1:])
+            yield Clause(text, next((flaw for flaw, has_it in flaws.items() if has_it), ""), doubted)
 
 
 def _is_supposed(clause: str) -> bool:

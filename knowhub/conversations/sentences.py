@@ -75,16 +75,24 @@ _MATERIAL: Final = re.compile(
 _SIGNED: Final = re.compile(r"\n[^\S\n]*(?:(?:best|kind) regards|regards|sincerely|yours|cheers)\b[^\n]{0,30}\s")
 # The author asks not to remember the message.
 _PRIVATE: Final = re.compile(
-    r"(?<!i )(?<!we )\b(?:don't|do not|dont|never|please not) (?:ever |please )?(?:remember|memori[sz]e|save|store"
-    r"|record|note down|write down) (?:this|it|that|any of|what|anything|my|i|the following)\b|\boff the record\b"
-    r"|\bbetween (?:us|you and me)\s*[,:;—-]"
-    r"|(?:不要|别|請勿|请勿|不用|无需)(?:再|帮我|替我|给我)?(?:记住|记下|记录|记得我|保存|存下|写进记忆)|(?:请|帮我|替我|要)保密"
+    r"(?<!i )(?<!we )\b(?:don't|do not|dont|never|please not|no need to) (?:ever |please |just )?"
+    r"(?:remember|memori[sz]e|save|store|record|note|(?:note|write) down|(?:keep|make|take) a (?:note|record) of)"
+    r" (?:this|it|that|any of|what|anything|my|i|the following)\b|n(?:'t|ot) write (?:this|it|that) down\b"
+    r"|\bthis is not to be (?:saved|stored|remembered|recorded|written|noted)\b|\b(?:this is|strictly) confidential\b"
+    r"|\boff the record\b|\bnot for (?:the record|your memory)\b|\bout of your memory\b|(?:请|帮我|替我|要)保密"
+    r"|\bbetween (?:us|you and me)\s*[,:;—-]|\b(?:stays|keep (?:this|it|that)) between (?:us|you and me)\b"
+    r"|(?<!i )(?<!we )\bkeep (?:this|that|it) (?:private|secret|confidential|to yourself)(?=\s?(?:$|[^\w\s]))"
+    # «别记错了» and «别存成 PDF» say something else.
+    r"|(?:不要|[别別]|請勿|请勿|不用|无需|不必)(?:再|帮我|替我|给我|[把将][^，,。\n]{1,8})?"
+    r"(?:[记記](?:[住下录錄]|得我)|保存|存下|写进记忆|[记記存][了吧啊哦啦]{0,2}(?=[\s，,。；;：:！!]|$))"
 )
 # The author asks to forget what was said before. It states nothing, and a model has to see it.
 _FORGET: Final = re.compile(
     r"(?:^|[.,;:!?\n—–-]\s{0,3}|\b(?:please|just|now|ok|okay|(?:can|could|would|will|should) you) )forget "
-    r"(?:that |about |what |where |how |when |who |which |everything |anything |all |you know ){0,4}(?:i|me|my|i'm)\b"
-    r"|(?:^|[，,。；;：:！!？?\s]|请你?|麻烦你?)(?:帮我)?(?:(?:忘掉|忘记|忘了)吧?(?=我|关于我)|把我[^，,。？?]{1,30}(?:忘掉|忘记|忘了))"
+    r"(?:that |about |what |where |how |when |who |which |everything |anything |all |you know ){0,4}"
+    r"(?:i|me|my|i'm|our|the|this|that|everything|all)\b"
+    r"|(?:^|[，,。；;：:！!？?\s]|请你?|麻烦你?)(?:帮我)?(?:(?:忘掉|忘记|忘了)吧?(?=我|关于|那|这|刚|一切|所有)"
+    r"|把[^，,。？?]{1,40}忘掉|把[^，,。？?]{0,12}我[^，,。？?]{1,30}(?:忘记|忘了))"
 )
 # Characters that look like ASCII letters, spaces and apostrophes.
 _LOOKS: Final = (
@@ -130,9 +138,10 @@ def is_private(content: str, fold: Fold = str) -> bool:
     return _PRIVATE.search(_normalize(content[:MAX_MESSAGE_READ_CHARS], fold)) is not None
 
 
-def asks_to_forget(content: str, fold: Fold = str) -> bool:
-    """Return whether somebody asks to forget something about them."""
-    return _FORGET.search(_normalize(content[:MAX_MESSAGE_READ_CHARS], fold)) is not None
+def find_forget_request(content: str, fold: Fold = str) -> str:
+    """Return the sentences in lower case that ask to forget something; empty where none does."""
+    plain = _normalize(content[:MAX_MESSAGE_READ_CHARS], fold)
+    return " ".join(part for part in map(str.strip, _END.split(plain)) if _FORGET.search(part))
 
 
 def mask_quoted(text: str) -> str:

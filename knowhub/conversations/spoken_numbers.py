@@ -4,7 +4,10 @@ import re
 from collections.abc import Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeAlias
+
+Units: TypeAlias = tuple[frozenset[str], frozenset[str]]
+"""The units that stand beside a number, and those of time that its clause counts by; empty where there is none."""
 
 _SMALL: Final = (
     "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen"
@@ -48,6 +51,39 @@ _HAN_PART: Final = re.compile(r"\d+(?:\.\d+)?|.")
 _SCALED: Final = re.compile(
     r"\d{1,12}(?:[.,]\d{1,12}){0,4} ?(?:(?:thousand|million|billion|bn|k|m)\b|[百千万亿]{1,2})", re.IGNORECASE
 )
+# «Pounds» weigh and pay.
+_UNIT_WORDS: Final = (
+    "minute minutes min mins 分钟|hour hours hr hrs 小时 钟头|day days 天|week weeks 周 星期 礼拜|month months 月"
+    "|year years 年|% percent|kg kgs kilo kilos kilogram kilograms 公斤 千克|lb lbs pound pounds|斤"
+    "|km kilometer kilometers kilometre kilometres 公里 千米|mile miles 英里|£ gbp pound pounds 英镑|€ eur euro euros"
+    " 欧 欧元|$ usd dollar dollars bucks 美元 美金|¥ cny rmb yuan 块 元"
+)
+_UNIT_GROUPS: Final = tuple(tuple(group.split()) for group in _UNIT_WORDS.split("|"))
+_UNITS: Final = {
+    word: frozenset(group[0] for group in _UNIT_GROUPS if word in group) for group in _UNIT_GROUPS for word in group
+}
+_UNIT: Final = f"(?P<unit>{'|'.join(map(re.escape, sorted(_UNITS, key=len, reverse=True)))})(?![a-z])"
+_MEASURE: Final = re.compile(
+    rf"(?P<sign>[€$£¥])? ?(?P<number>\d{{1,18}}(?:[.,:]\d{{1,18}}){{0,6}})(?:[ -]?个?{_UNIT})?"
+)
+_RATE: Final = re.compile(
+    rf"(?:\b(?:an?|per|each|every) |/ ?|[每一]个?){_UNIT}|\b(?P<adverb>dai|hour|week|month|year)ly\b"
+)
+_COMMA: Final = re.compile(r"(?<=\d),(?=\d{3})")
+
+_CLAUSE_END: Final = re.compile(r"[,;，；。！？!?\n]|[.:：](?=\s|$)|\s(?:and|but|so)\s")
+
+
+def list_units(text: str) -> dict[str, set[Units]]:
+    """Return the units of each figure of a text; the figures are without commas."""
+    found: dict[str, set[Units]] = {}
+    for clause in _CLAUSE_END.split(_COMMA.sub("", text.lower())):
+        rates = [match["unit"] or match["adverb"].replace("dai", "day") for match in _RATE.finditer(clause)]
+        counted = frozenset().union(*(_UNITS[rate] for rate in rates))
+        for match in _MEASURE.finditer(clause):
+            own = _UNITS.get(match["unit"] or match["sign"] or "", frozenset())
+            found.setdefault(match["number"], set()).add((own, counted))
+    return found
 
 
 def read_spoken(text: str, names: Mapping[str, int] = NAMED) -> frozenset[int]:

@@ -8,9 +8,9 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from knowhub.conversations.clause_flaws import CLAUSE_END, NEGATIVE, SENTENCE_END, TO_MARK, list_clauses
+from knowhub.conversations.clause_flaws import CLAUSE_END, ENDED, NEGATIVE, SENTENCE_END, TO_MARK, list_clauses
 from knowhub.conversations.messages import Message
-from knowhub.conversations.sentences import mask_quoted, split_sentences
+from knowhub.conversations.sentences import find_forget_request, mask_quoted, split_sentences
 from knowhub.core.unicode_forms import normalize
 
 _ACCENT: Final = re.compile(r"[\u0300-\u036f]")
@@ -50,13 +50,14 @@ _WONDERS: Final = re.compile(
 )
 _CONDITION: Final = re.compile(
     r"\b(?:if|when|whenever|after|once|unless|in case|until|during|would|might|could|may|wish\w{0,3}|hypothe\w+"
-    r"|imagin\w+|dream\w{0,3}|suppos\w+)\b|如果|要是|假如|假设|时|的话|若|万一|一旦|除非|之后|以后|希望|梦"
+    r"|imagin\w+|dream\w{0,3}|suppos\w+|maybe|perhaps|possibl[ey])\b|如果|要是|假如|假设|时|的话|若|万一|一旦|除非|之后"
+    r"|以后|希望|梦|可能|也许|或许|说不定|没准|兴许"
 )
 
 
 _NEGATOR_WORDS: Final = (
-    "not no never hardly cannot without nor neither stop stopped quit dont cant wont doesnt didnt isnt wasnt arent"
-    " havent hasnt wouldnt couldnt shouldnt"
+    "not no nobody none nothing never hardly cannot without nor neither stop stopped quit dont cant wont"
+    " doesnt didnt isnt wasnt arent havent hasnt wouldnt couldnt shouldnt"
 )
 _NEGATORS: Final = frozenset(_NEGATOR_WORDS.split())
 # Behind a negation: a question («don't you»), an addition («not only»), or an answer («no i live in Porto»).
@@ -73,7 +74,7 @@ _TRANSPARENT_STEMS: Final = (
 _TRANSPARENT: Final = frozenset(_TRANSPARENT_STEMS.split())
 _PASSED_WORDS: Final = (
     "ever really much even actually usually want wanna very more longer anymore long be being been go going get got am"
-    " so just still quite particularly please me us should must may might i'm im i've ive"
+    " so just still quite particularly please me us should must may might i'm im i've ive anyone anybody"
 )
 _PASSED: Final = STOPS - frozenset(_SLOT_WORDS.split()) | frozenset(_PASSED_WORDS.split())
 _ENGLISH: Final = re.compile(r"[a-z][a-z'-]*|\d+|[^\s\w]")
@@ -83,15 +84,18 @@ _NO_DENIAL_ZH: Final = re.compile(
     r"|[特分区级性告离个类]别|别[人的墅处]|[离舍]不[开得]|无[论所]|未[来必]|非[常得]"
 )
 _DENIED_ZH: Final = re.compile(
-    r"(?:从来|绝对|并|再也)?[不没别未勿](?:有|要|能|会|可以|可|许|准|让|想|再|用|是|应该)?(?P<what>[\u3400-\u9fff]{2,12})"
+    r"(?:从来|绝对|并|再也)?[不没别未勿](?:有|要|能|会|可以|可|许|准|让|想|再|用|是|应该)?(?:人|谁|一个人?|哪个)?(?P<what>[\u3400-\u9fff]{2,12})"
 )
 _SMALL_ZH: Final = re.compile(r"[我你您他她们的了过着在再太也都很还怎么大用户]")
 _DENIED_CHARS: Final = 4
 _BEFORE_CHARS: Final = 4
-_DENIES_ZH: Final = re.compile(r"[不没别未无勿]")
-_BARE_NO: Final = re.compile(
-    r"^\W{0,3}(?:no|nope|nah|never|not at all|不|没有|没|不是|不会)[\s.!,。！，了啊呀]{0,4}$", re.IGNORECASE
+_DENIES: Final = re.compile(r"\b(?:no|not|never|none|nobody|nor|without|cannot)\b|n't\b|[不没别未无勿]")
+_NO_ANSWER: Final = re.compile(
+    r"^\W{0,3}(?:(?:no|nope|nah|never|not|hardly)\b(?! (?:problem|worries|doubt|only|just)\b)"
+    r"|(?:我|早就?|从来?|现在|目前|还|已经|也|真|并){0,3}[不没未](?![错但仅只光管论问关必]))",
+    re.IGNORECASE,
 )
+_AFTER_ALL: Final = re.compile(r"\byes\b|\b(?:i|we) (?:do|am|are|have|did|can|will)\b(?! not\b)", re.IGNORECASE)
 
 
 _FIRST_VERB: Final = re.compile(
@@ -99,6 +103,53 @@ _FIRST_VERB: Final = re.compile(
 )
 # «Here's my week: …»
 _OWN_MATERIAL: Final = re.compile(r"\b(?:my|our)\b[^.!?\n:]{0,40}:|我们?的?[^。！？\n：:]{0,12}[：:]", re.IGNORECASE)
+
+
+# «Sold it.», «Not any more.»: what goes on about what was named before.
+_GOES_ON: Final = re.compile(
+    r"\b(?:it|that|they|them|he|she|there)\b|^\W{0,3}[a-z']{1,20}(?: [a-z']{1,20}){0,2}\W{0,3}$"
+    r"|^\W{0,3}[\u3400-\u9fff]{1,6}\W{0,3}$"
+)
+_SLOT: Final = re.compile(r"(?P<home>\blive\b|住)|(?P<employer>\bwork\b|上班|工作)|(?P<age>\bold\b|几岁|多大)")
+_ALL: Final = re.compile(r"\b(?:everything|all)\b|一切|所有|全部")
+# What is said in a request to forget, and is nothing to forget.
+_NO_OBJECT: Final = re.compile(
+    r"\b(?:forget|t[oe]ld|tell|sa(?:id|y)|mention\w*|know\w*|please|just|ever|earlier|about|everything|anything|me|us)\b"
+    r"|关于|一切|所有|全部|之前|刚才|告诉|事情|[忘掉记请帮说事刚我你的了把吧都那这个些过]"
+)
+
+
+def find_forget_flaw(memory: str, slots: set[str], said: Sequence[Message], before: Sequence[Message]) -> str:
+    """Return why users do not say that a memory ended, was wrong or is to be forgotten; empty where they do.
+
+    `slots` name what the memory gives, such as `home`. `before` are the messages before theirs: «no, not any more»
+    may be an answer.
+    """
+    wanted = _list_named(memory) | slots
+    is_shared = False
+    for message in said:
+        plain, _ = _split_quoted(message)
+        request = find_forget_request(plain)
+        objects = _list_named(_NO_OBJECT.sub(" ", request)) | {match.lastgroup for match in _SLOT.finditer(request)}
+        context = " ".join(item.content for item in before)
+        if request and (objects & wanted or (not objects and (_ALL.search(request) or share_words(memory, context)))):
+            return ""
+        is_near = share_words(memory, context)
+        for clause in () if request else list_clauses(plain, message, memory):
+            goes_on = is_near and _GOES_ON.search(clause.text) is not None
+            is_near = goes_on or not wanted.isdisjoint(_list_named(clause.text))
+            denied = "".join(_DENIES.split(clause.text, 1)[1:])
+            has_ended = is_near and (ENDED.search(clause.text) or clause.flaw == "contradicted")
+            is_denied = denied and (goes_on or not wanted.isdisjoint(_list_named(denied)))
+            if (has_ended or is_denied) and clause.flaw not in {"supposed", "only_asked"} and not clause.doubted:
+                return ""
+            is_shared |= is_near
+    return "not_ended" if is_shared else "not_in_evidence"
+
+
+def _list_named(text: str) -> set[str]:
+    """Return the words of content of a text, and the names of single-valued facts: «address»."""
+    return list_content_words(text) | ({fold_word(word) for word in WORD.findall(text)} & {*_SLOT_WORDS.split()})
 
 
 def share_words(statement: str, text: str) -> bool:
@@ -147,8 +198,11 @@ def find_flaw(statement: str, category: str, cited: Sequence[Message], before: S
     best = max((len(wanted & list_content_words(clause.text)) for clause in clauses), default=0)
     nearest = [clause for clause in clauses if best and len(wanted & list_content_words(clause.text)) == best]
     exempt = _OF_CASES if is_case else _list_exempt(statement, own, is_own=is_own)
-    if nearest and all(clause.flaw and clause.flaw not in exempt for clause in nearest):
-        return nearest[0].flaw
+    is_wish = _WONDERS.search(statement) is not None
+    doubted = [clause.doubted and not is_wish and wanted & list_content_words(clause.doubted) for clause in nearest]
+    flaws = [clause.flaw or ("supposed" if words else "") for clause, words in zip(nearest, doubted, strict=True)]
+    if flaws and all(flaw and flaw not in exempt for flaw in flaws):
+        return flaws[0]
     if not is_case and (_is_denied(statement, own) or _is_refused(statement, cited, before)):
         return "contradicted"
     return ""
@@ -229,7 +283,7 @@ def _denies(clauses: Sequence[str], affirmed: str, verbs: set[str] | None = None
 
 def _iter_denied(clause: str) -> Iterator[tuple[str, set[str]]]:
     """Yield the word that each negation of English denies, and the words that go with it: («eat», {«nuts»})."""
-    words = _ENGLISH.findall(clause)
+    words = _ENGLISH.findall(clause.replace("no one", "nobody"))
     for at, word in enumerate(words):
         rest = words[at + 1 : at + 9]
         if not _is_negator(word) or not rest or rest[0] in _NO_DENIAL:
@@ -274,7 +328,7 @@ def _list_first_stems(clause: str) -> set[str]:
 def _affirms_zh(clause: str, what: str) -> bool:
     plain = _SMALL_ZH.sub("", clause)
     at = plain.find(what)
-    return at >= 0 and not _DENIES_ZH.search(plain, max(0, at - _BEFORE_CHARS), at)
+    return at >= 0 and not _DENIES.search(plain, max(0, at - _BEFORE_CHARS), at)
 
 
 def _list_stems(text: str) -> set[str]:
@@ -291,8 +345,13 @@ def _stem(word: str) -> str:
 
 
 def _is_refused(statement: str, cited: Sequence[Message], before: Sequence[Message]) -> bool:
-    """Return whether the evidence is only «no», to a question that says all of the statement."""
-    is_no = bool(cited) and all(_BARE_NO.match(message.content) for message in cited)
+    """Return whether the evidence is only «no» or «not since May», to a question that says all of the statement."""
+    answers = [message.content for message in cited if message.is_user]
+    is_no = bool(answers) and all(_NO_ANSWER.match(text) and not _AFTER_ALL.search(text) for text in answers)
     if not is_no or NEGATIVE.search(statement.lower()):
         return False
-    return list_content_words(statement) <= list_content_words(" ".join(message.content for message in before))
+    wanted = list_content_words(statement)
+    # «Not Monday, Tuesday» says itself what holds.
+    added = list_content_words(" ".join(part for text in answers for part in CLAUSE_END.split(text)[1:]))
+    asked = list_content_words(" ".join(message.content for message in before))
+    return wanted <= asked and not (added and added <= wanted)

@@ -17,12 +17,16 @@ _DEEPEST = 64
 def load_json(text: str | bytes) -> dict[str, Any] | list[Any] | None:
     """Return the object or list that `text` is; None when it is neither, or over 64 levels deep.
 
-    NaN, infinities and halves of surrogate pairs, which could not be written again, are none.
+    NaN and infinities, which could not be written again, are none. Half a surrogate pair becomes a question mark.
     """
     try:
         found = orjson.loads(text)
     except orjson.JSONDecodeError:
-        return None
+        try:
+            whole = json.dumps(json.loads(text), ensure_ascii=False, allow_nan=False)
+            found = orjson.loads(whole.encode("utf-8", "replace"))
+        except (ValueError, RecursionError):
+            return None
     return found if isinstance(found, dict | list) and _is_shallow(found) else None
 
 

@@ -48,11 +48,17 @@ def extract_memories(text: str) -> None:
     extract_by_rules(SESSION, split_messages(text), [], [])
 
 
-def check_model_changes(text: str) -> None:
+def check_model_changes(text: str, action: str = "add", memory: str | None = None) -> None:
     prompt = ChangePrompt(
         [Message("user", text, "", "m1", "2026-05-11T10:00:00Z")], [KnownMemory("profile", text[:400])]
     )
-    said = {"action": "add", "category": "profile", "statement": text[:900] or "a", "evidence": ["m1"], "memory": None}
+    said = {
+        "category": "profile",
+        "statement": text[:900] or "a",
+        "evidence": ["m1"],
+        "action": action,
+        "memory": memory,
+    }
     check_changes(prompt, prompt.read_answer({"changes": [said]}) or [])
     prompt.make_request()
 
@@ -94,6 +100,7 @@ READERS: Final[Mapping[str, Callable[[str], object]]] = {
     ),
     "correction of a memory": correct_memory,
     "changes of a model": check_model_changes,
+    "memories that a model forgets": lambda text: check_model_changes(text, "forget", "k1"),
     "values of a person": read_values,
     "named times": lambda text: times.list_named_times(text, 1.7e9),
     "time after an event": times.time_after,

@@ -151,7 +151,103 @@ def test_days_and_numbers_in_other_words_are_known(said: str, statement: str, da
 
 
 @pytest.mark.parametrize(
-    "unit", ["7", "五个", "half past ", "two hundred and ", "Ab ", "一", "百", "1,234,", "< ", "'"]
+    ("said", "memory", "reason"),
+    [
+        ("forget the old address, please", "Has a cat called Pixel.", "not_in_evidence"),
+        ("forget the old address, please", "The user's address is 12 Mill Lane.", ""),
+        ("please forget my name", "The user is allergic to penicillin.", "not_in_evidence"),
+        ("please forget everything about me", "The user is allergic to penicillin.", ""),
+        ("forget where I live", "The user's home is Riga.", ""),
+        ("忘了我住哪里", "用户住在青岛。", ""),
+        ("forget that", "The user likes jazz.", ""),
+        ("forget that", "The user lives in Rome.", "not_in_evidence"),
+        ("> please forget everything about me\nwhat does that mean?", "The user lives in Rome.", "not_in_evidence"),
+        ("I ran along the river this morning", "The user runs along the river with Tom.", "not_ended"),
+        ("my sister Ana did not come for dinner", "The user's sister Ana lives in Cork.", "not_ended"),
+        ("if I sold the caravan, what would I get?", "The user has a caravan.", "not_ended"),
+        ("we sold the caravan in May", "The user has a caravan.", ""),
+        ("I had the caravan until May. Sold it.", "The user has a caravan.", ""),
+        ("it's not true that I live in Rome", "The user lives in Rome.", ""),
+        ("not any more", "The user likes jazz.", ""),
+        ("把我的旧地址忘掉吧", "用户有一只叫皮皮的猫。", "not_in_evidence"),
+        ("把我的旧地址忘掉吧", "用户的地址是延安路。", ""),
+        ("把关于我的一切都忘掉", "用户对青霉素过敏。", ""),
+        ("健身房新装了空调", "用户办了健身房的卡。", "not_ended"),
+        ("我不再去健身房", "用户办了健身房的卡。", ""),
+        ("去三亚的行程取消了", "用户六月去三亚旅行。", ""),
+    ],
+)
+def test_a_memory_is_forgotten_if_users_ask_for_it_or_say_that_it_ended(said: str, memory: str, reason: str) -> None:
+    messages = (Message("assistant", "Do you still like jazz?"), Message("user", said))
+    prompt = ChangePrompt(messages, [KnownMemory("entities", memory)])
+    change = {"action": "forget", "category": "entities", "statement": memory, "memory": "k1", "date": None}
+    _, refused = check_changes(prompt, prompt.read_answer({"changes": [{**change, "evidence": ["m2"]}]}) or [])
+
+    assert [change.reason for change in refused] == ([reason] if reason else [])
+
+
+@pytest.mark.parametrize(
+    ("said", "statement", "is_known"),
+    [
+        ("I take 3 pills a day", "The user takes 3 pills a week.", False),
+        ("I take 3 pills a day for 2 weeks", "The user takes 3 pills daily.", True),
+        ("I take 3 pills a day, three", "The user takes 3 pills a week.", True),
+        ("I work 4 days a week, 8 hours a day", "The user works 8 hours a day.", True),
+        ("I work 4 days a week, 8 hours a day", "The user works 4 hours a week.", False),
+        ("the rent is 900 euros", "The rent is €900.", True),
+        ("the rent is 900 euros", "The rent is $900.", False),
+        ("the rent is 1,900 euros", "The rent is 1900 dollars.", False),
+        ("the rent is 900", "The rent is 900 euros a month.", True),
+        ("the parcel weighs 12 pounds", "The parcel weighs 12 lb.", True),
+        ("the parcel weighs 12 pounds", "The parcel weighs 12 kg.", False),
+        ("the discount is 20%", "The discount is 20 euros.", False),
+        ("我每天吃3片药", "用户一天吃3片药。", True),
+        ("我每天吃3片药", "用户每周吃3片药。", False),
+        ("路上要5个小时", "路上要5小时。", True),
+        ("路上要5个小时", "路上要5天。", False),
+        ("体重70公斤", "体重70斤。", False),
+    ],
+)
+def test_a_number_keeps_its_unit(said: str, statement: str, is_known: bool) -> None:
+    prompt = ChangePrompt([Message("user", said)])
+    change = {"action": "add", "category": "entities", "statement": statement, "evidence": ["m1"], "memory": None}
+    _, refused = check_changes(prompt, prompt.read_answer({"changes": [{**change, "date": None}]}) or [])
+
+    assert [change.reason for change in refused] == ([] if is_known else ["number_not_said"])
+
+
+@pytest.mark.parametrize(
+    ("speaker", "said", "statement", "category", "is_named"),
+    [
+        ("Ana Boris", "I live in Split", "Ana Boris lives in Split.", "profile", True),
+        ("Ana Boris", "I live in Split", "Ana lives in Split.", "profile", True),
+        ("Ana Boris", "I live in Split", "Boris lives in Split, not Ana.", "profile", False),
+        ("Boris", "I live in Split", "Ana Boris lives in Split.", "profile", False),
+        ("Boris", "I live in Split", "Ana and Boris live in Split.", "profile", True),
+        ("Boris", "my brother is a baker", "The user's brother is a baker.", "entities", False),
+        ("Boris", "my brother is a baker", "Boris's brother is a baker.", "entities", True),
+        ("Boris", "my phone does not charge", "The user's phone does not charge.", "cases", False),
+        ("Boris", "I broke my arm", "Broke an arm.", "events", False),
+        ("Boris", "the printer is on the third floor", "The printer is on the third floor.", "entities", True),
+        ("小王", "我养了一只猫", "用户养了一只猫。", "entities", False),
+        ("小王", "我养了一只猫", "养了一只猫。", "entities", False),
+        ("小王", "我养了一只猫", "小王养了一只猫。", "entities", True),
+        ("小王", "打印机在三楼", "打印机在三楼。", "entities", True),
+    ],
+)
+def test_what_one_of_several_users_says_of_themselves_has_them_as_its_subject(
+    speaker: str, said: str, statement: str, category: str, is_named: bool
+) -> None:
+    others = [Message("user", "hello", name) for name in ("Ana Boris", "Boris", "小王") if name != speaker]
+    prompt = ChangePrompt([Message("user", said, speaker), *others])
+    change = {"action": "add", "category": category, "statement": statement, "evidence": ["m1"], "memory": None}
+    _, refused = check_changes(prompt, prompt.read_answer({"changes": [{**change, "date": None}]}) or [])
+
+    assert [change.reason for change in refused] == ([] if is_named else ["speaker_not_named"])
+
+
+@pytest.mark.parametrize(
+    "unit", ["7", "五个", "half past ", "3 a day ", "two hundred and ", "Ab ", "一", "百", "1,234,", "< ", "'"]
 )
 def test_long_digit_runs_are_checked_in_linear_time(unit: str) -> None:
     prompt = ChangePrompt((Message("user", f"I moved to Ghent. {unit * 6_000}", "", "m-1", None),))

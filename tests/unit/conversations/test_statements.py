@@ -4,7 +4,7 @@ import pytest
 
 from knowhub.conversations.lessons import find_failure
 from knowhub.conversations.messages import Message
-from knowhub.conversations.sentences import split_sentences
+from knowhub.conversations.sentences import is_private, split_sentences
 from knowhub.conversations.statements import Statement, StatementKind, read_statements, read_values
 
 MONDAY = "2026-05-11T09:00:00Z"
@@ -434,3 +434,25 @@ def test_what_an_agent_says_of_a_success_is_a_lesson_in_any_words() -> None:
 )
 def test_without_failure_remedy_or_success_there_is_no_lesson(talk: list[tuple[str, str]]) -> None:
     assert read_lessons(*talk) == []
+
+
+@pytest.mark.parametrize(
+    ("said", "is_asked"),
+    [
+        ("don't save this: I have a date with Sam on Friday", True),
+        ("off the record, I earn 90k", True),
+        ("no need to save this, I'm at the airport", True),
+        ("keep this to yourself: I'm pregnant", True),
+        ("strictly confidential: we are selling the company", True),
+        ("这个别记，我周五有约", True),
+        ("不要把这个记下来，我怀孕了", True),
+        ("以下内容不要记录：我投了反对票", True),
+        ("I can't save this month, the rent went up", False),
+        ("don't write this in the passive voice", False),
+        ("keep this private method, I like it", False),
+        ("别记错了，我住在青岛", False),
+        ("文件别存成 PDF，我用 odt", False),
+    ],
+)
+def test_somebody_may_ask_not_to_remember_a_message(said: str, is_asked: bool) -> None:
+    assert is_private(said) is is_asked
