@@ -17,6 +17,7 @@ _ORDER: Final = re.compile(
     r"|\b(?:make sure|ensure) that (?:you|the \w{1,20}|all)\b|务必|请(?:始终|总是|一直|永远)"
     r"|(?:你|您|助手|助理|智能体|代理|模型|机器人|所有人|大家)[^，,。\n]{0,8}(?:必须|应[当该]|要|不得|禁止)"
 )
+_AGENT: Final = re.compile(r"\b(?:assistant|agent|ai)s?\b|助手|助理|智能体")
 SENTENCE_END: Final = re.compile(r"[。！？!?\n]|\.(?=\s|$)")
 TO_MARK: Final = re.compile(r"[^!?。！？\n]+[?？]?")
 CLAUSE_END: Final = re.compile(r"\s?(?:[,;，；:：]|--|[–—])\s?|\s(?:and|but|so)\s")
@@ -107,27 +108,30 @@ class Clause:
 def is_order(text: str, category: str = "") -> bool:
     """Return whether a text is a standing instruction or an order. A case may say what must be done to succeed."""
     plain = text.lower()
-    return INSTRUCTION.search(plain) is not None or (category != "cases" and _ORDER.search(plain) is not None)
+    is_addressed = category != "cases" or _AGENT.search(plain) is not None
+    return INSTRUCTION.search(plain) is not None or (is_addressed and _ORDER.search(plain) is not None)
 
 
-def list_clauses(plain: str, message: Message, statement: str) -> Iterator[Clause]:
+def list_clauses(plain: str, message: Message, statement: str, category: str = "") -> Iterator[Clause]:
     """Yield the clauses of a text of a message, each with its flaw as evidence for a statement."""
     is_affirmed = not (NEGATIVE.search(statement.lower()) or ENDED.search(statement))
     for piece in TO_MARK.findall(plain.lower().replace("’", "'")):
         *before, last = SENTENCE_END.split(piece.rstrip("?？"))
-        is_asked = message.is_user and piece[-1] in "?？"
-        for sentence in before:
-            yield from _flag_clauses(sentence, message, statement, is_asked=False, is_affirmed=is_affirmed)
-        yield from _flag_clauses(last, message, statement, is_asked=is_asked, is_affirmed=is_affirmed)
+        for sentence in (*before, last):
+            if message.is_tool and _is_ordered(sentence, category):
+                yield Clause(sentence, "ordered_by_tool")
+            else:
+                is_asked = message.is_user and sentence is last and piece[-1] in "?？"
+                yield from _flag_clauses(sentence, statement, is_asked=is_asked, is_affirmed=is_affirmed)
 
 
-def _flag_clauses(
-    sentence: str, message: Message, statement: str, *, is_asked: bool, is_affirmed: bool
-) -> Iterator[Clause]:
-    if message.is_tool and (_OF_MEMORY.search(sentence) or REQUEST.search(sentence) or is_order(sentence)):
-        # What a tool returns may be anybody's: it reports, and gives no orders to remember.
-        yield Clause(sentence, "ordered_by_tool")
-        return
+def _is_ordered(sentence: str, category: str) -> bool:
+    """Return whether a tool's text gives orders: it may be anybody's, and only reports."""
+    is_of_memory = _OF_MEMORY.search(sentence) or REQUEST.search(sentence)
+    return is_of_memory is not None or is_order(sentence, category)
+
+
+def _flag_clauses(sentence: str, statement: str, *, is_asked: bool, is_affirmed: bool) -> Iterator[Clause]:
     is_condition = _IF.search(sentence) is not None
     is_joke = is_condition and _UNREAL_ZH.search(sentence) is not None
     is_of_others = False

@@ -194,7 +194,7 @@ def find_flaw(statement: str, category: str, cited: Sequence[Message], before: S
         if share_words(statement, own) and not share_words(statement, spoken):
             return "quoted"
     wanted = list_content_words(statement)
-    clauses = [clause for message, plain, _ in said for clause in list_clauses(plain, message, statement)]
+    clauses = [clause for message, plain, _ in said for clause in list_clauses(plain, message, statement, category)]
     best = max((len(wanted & list_content_words(clause.text)) for clause in clauses), default=0)
     nearest = [clause for clause in clauses if best and len(wanted & list_content_words(clause.text)) == best]
     exempt = _OF_CASES if is_case else _list_exempt(statement, own, is_own=is_own)
