@@ -141,12 +141,16 @@ def test_reading_takes_linear_time(reader: str) -> None:
     for name, make_text in HOSTILE_TEXTS.items():
         texts = [make_text(length) for length in LENGTHS]
         taken = [cpu_time(read, text) for text in texts]
-        if taken[-1] > NOISE_S and taken[-1] > MOST_GROWTH * taken[0]:
+        if is_slow(taken):
             taken = [min(cpu_time(read, text) for _ in range(3)) for text in texts]
-        if taken[-1] > LONGEST_S or (taken[-1] > NOISE_S and taken[-1] > MOST_GROWTH * taken[0]):
+        if is_slow(taken):
             slow.append(f"{name}: {[round(seconds * 1000, 1) for seconds in taken]} ms")
 
     assert not slow
+
+
+def is_slow(taken: list[float]) -> bool:
+    return taken[-1] > LONGEST_S or (taken[-1] > NOISE_S and taken[-1] > MOST_GROWTH * taken[0])
 
 
 def cpu_time(read: Callable[[str], object], text: str) -> float:
