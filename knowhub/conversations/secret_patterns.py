@@ -79,10 +79,11 @@ PATTERNS = (
     _make_token("sendgrid_key", ("sg.",), r"SG\.[A-Za-z0-9_-]{16,32}\.[A-Za-z0-9_-]{32,64}"),
     _make_token("telegram_bot_token", (":aa",), r"\d{8,10}:AA[A-Za-z0-9_-]{30,40}"),
     _make_token("jwt", ("eyj",), r"eyJ[A-Za-z0-9_-]{10,512}\.eyJ[A-Za-z0-9_-]{10,3000}\.[A-Za-z0-9_-]{16,700}"),
-    _make_chosen(
+    SecretPattern(
         "connection_string",
         ("://",),
-        r"[A-Za-z][A-Za-z0-9+.-]{1,30}://[^\s:/@\"'<>]{0,128}:(?P<secret>[^\s/@\"'<>]{3,256})@[\w\[]",
+        re.compile(r"[A-Za-z][A-Za-z0-9+.-]{1,30}://[^\s:/@\"'<>]{0,128}:(?P<secret>[^\s/@\"'<>]{3,256})@[\w\[]"),
+        is_valid=lambda value: not PLACEHOLDER.search(value),
     ),
     _make_chosen(
         "authorization_header",
@@ -219,13 +220,6 @@ SPOKEN_PATTERNS = (
         r"|[:：=＝]))"
         rf"\s{{0,4}}[:：]?\s{{0,4}}{QUOTE}?+(?!{_ABOUT_ZH})"
         r"(?P<secret>[\u3400-\u9fff]{3,16}?)(?=[吧呢啊哦了]?(?:[\s\"'”’」』,，.。;；!！、?？)）]|$))",
-    ),
-    _make_exact(
-        "password",
-        ("passphrase",),
-        r"(?i:\bpassphrase)(?:\s+is|\s*[:=])?\s+"
-        r"(?!(?i:for|to|in|on|when|and|or|with|that|which|before|at|from|as|instead|is|must|should|manager)\b)"
-        r"(?P<secret>[A-Za-z]{2,20}(?:[ -][A-Za-z]{2,20}){2,9})",
     ),
     _make_chosen(
         "password",
