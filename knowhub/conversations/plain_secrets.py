@@ -6,7 +6,7 @@ from typing import Final
 from knowhub.conversations.secret_patterns import PLACEHOLDER, SecretPattern
 
 _NAME: Final = (
-    r"(?i:password|passwd|pwd|passphrase|pass ?code|(?<![a-z])(?:pass|pw)(?=\s?[:=])|wi-?fi key"
+    r"(?i:(?<!1)password|passwd|pwd|passphrase|pass ?code|(?<![a-z])(?:pass|pw)(?=\s?[:=]\s?[\"'a-z])|wi-?fi key"
     r"|(?:security (?:answer|code)|code ?word|keyword)(?= for ))"
 )
 # «… for the router», «… they sent me»
@@ -29,14 +29,15 @@ _DIGIT: Final = r"(?:(?i:zero|oh|one|two|three|four|five|six|seven|eight|nine|do
 _DASHED: Final = r"(?=[^\s-]{0,7}[A-Z\d])[A-Za-z0-9]{4,8}(?:-[A-Za-z0-9]{4,8}){1,4}"
 _CODE: Final = (
     r"(?:[#*]?(?:(?=[A-Za-z]{0,7}\d)[A-Za-z0-9]{4,12}|\d(?:[ -]?\d){3,15}"
-    rf"|{_DASHED}|[a-z]{{5}}-[a-z]{{5}})[#*]?(?![\w-])|{_DIGIT}(?:[ ,-]{{1,2}}{_DIGIT}){{3,11}})"
+    rf"|{_DASHED}|[a-z]{{5}}-[a-z]{{5}})[#*]?(?![\w-])|{_DIGIT}(?:[ ,-]{{1,2}}{_DIGIT}){{3,11}}"
+    r"|(?:(?:left|right)(?: to)? \d{1,2}[ ,]{1,2}){1,5}(?:left|right)(?: to)? \d{1,2})"
 )
 _CODE_NAME: Final = (
     r"(?i:(?:alarm|door|gate|garage|keypad|entry|access|unlock|safe|lock|vault|voicemail|backup|back-up|recovery"
     r"|verification|one-?time|security|2fa|otp)(?: \w{1,20})? codes?|pass ?codes?|(?<![a-z])pin(?: codes?| number)?"
     r"|combination)"
 )
-_BULLET: Final = r"\n?[ \t]{0,8}(?:[-*•]|\d{1,2}[.、)])?\s?"
+_BULLET: Final = r"(?:\n?[ \t]{0,8}(?:[-*•]|\d{1,2}[.、)](?=\s))?\s?)"
 _NAME_ZH: Final = r"(?:密码|密碼|口令|暗号|暗號|安全码)"
 _CODE_NAME_ZH: Final = (
     r"(?:密码|密碼|(?<![A-Za-z])(?:PIN|pin)码?(?![A-Za-z])|门禁码?|門禁|[门锁箱安全]码|验证码|驗證碼"
@@ -44,67 +45,80 @@ _CODE_NAME_ZH: Final = (
 )
 _IS_ZH: Final = (
     r"(?:[\"”]?\s?(?:我?(?:统一|[就还都也])?(?:是|为|為|有|设[为成的]|设置[为成]?成?|改[为成]|换成|叫)"
-    r"|[:：=＝→，,])了?\s{0,3})"
+    r"|[:：=＝→，,])了?[ \t]{0,3})"
 )
 _CODE_ZH: Final = (
-    r"(?:(?:井号?|星号?|[#*])?\d(?:[ -]?\d){2,15}(?:井号?键?|星号?键?|[#*])?(?![\d:：.年月日点位个次天秒分-])"
+    r"(?:(?:井号?|星号?|[#*])?\d(?:[ -]?\d){2,15}(?:井号?键?|星号?键?|[#*])?(?! ?[\d:：.年月日点位个次天秒分-])"
     r"|[零一二三四五六七八九〇两幺]{4,12}(?![位个次年月天条])"
     r"|(?:[左右][转拧到]?\s?[\d一二三四五六七八九十]{1,3}圈?[，, 再然后到]{0,3}){2,6}"
     rf"|{_DASHED})"
 )
 
 _QUOTED_FORMS: Final = (
-    rf"(?:{_NAME}(?:['’]s)?{_WHICH}(?:{_SIGN}|{_IS}| )|(?i:identified by )){_OPENS}"
-    rf"(?P<secret>[^\s\"'”’」),:;+][^\"'”’」\n]{{2,63}}){_CLOSES}",
+    (
+        rf"(?:{_NAME}(?:['’]s)?{_WHICH}(?:{_SIGN}|{_IS}| )|(?i:identified by )){_OPENS}"
+        rf"(?P<secret>[^\s\"'”’」),:;+][^\"'”’」\n]{{2,63}}){_CLOSES}"
+    ),
     rf"(?:{_NAME_ZH}|{_NAME}){_IS_ZH}?{_OPENS}(?P<secret>[A-Za-z0-9][ -~]{{2,63}}?){_CLOSES}",
 )
 _FORMS: Final = (
     rf"{_NAME}{_WHICH}(?:{_SIGN}|{_IS})(?P<secret>{_WORD}){_END}",
-    # Several words: the rest of the line behind a sign, three or more behind «is».
-    rf"{_NAME}{_WHICH}{_SIGN}(?P<secret>{_WORDS}{{1,9}})(?=[.!]?[ \t]{{0,8}}(?:\n|\Z))",
-    rf"{_NAME}{_WHICH}{_IS}(?P<secret>{_WORDS}{{2,9}})(?=[.!,;]|\n|\Z)",
+    # Several words: three or more behind «is».
+    rf"{_NAME}{_WHICH}(?:{_SIGN}|{_IS}(?=\S{{2,20}} \S{{2,20}}[ -]))(?P<secret>{_WORDS}{{1,9}})(?=[.!,;]|\s*\n|\Z)",
     # «I changed the password to …», «log in with the password …», «user ann pass …»
-    rf"(?i:\b(?:chang(?:e|ed|ing)|set|reset|updated?|made|switched))(?: [\w'’-]{{1,20}}){{1,4}}? {_NAME}{_WHICH} to"
-    rf" (?P<secret>{_WORD}){_END}",
-    r"(?i:\b(?:with|use|using|try|enter|type|on|by)(?: the| this)? password"
-    rf"|\buser(?:name)? \S{{1,40}},? (?:and )?pass(?:word)?) (?P<secret>{_WORD}){_END}",
+    (
+        r"(?:(?i:\b(?:chang(?:e|ed|ing)|set|reset|updated?|made|switched))(?: [\w'’-]{1,20}){1,4}? "
+        rf"{_NAME}{_WHICH} to|(?i:\b(?:with|use|using|try|enter|type|on|by)(?: the| this)? pass(?:word|phrase)"
+        r"|\buser(?:name)? \S{1,40},? (?:and )?pass(?:word)?))"
+        rf" (?P<secret>{_WORD}{_END}|{_WORDS}{{2,9}}(?=[.!,;]|\n|\Z))"
+    ),
     # «I use … as my password»
-    r"(?i:\b(?:use|used|using|type|typed|enter|put|have|set|chose|pick|picked|try|took))"
-    rf" {_OPENS}?(?P<secret>{_WORD}){_CLOSES}? (?:as|for)(?: (?:my|our|the|an?|your|his|her))?(?: \w{{1,20}})? {_NAME}"
-    r"(?=[.,;!?]|\s(?!\w{1,20}\.?\Z)|\Z)",
-    r"(?:(?:[?&;]|--)(?i:password|passwd|pwd)=|sshpass -p )(?P<secret>[^\s&;\"'<>(){}\[\]$,]{3,64})",
-    rf"(?:{_NAME_ZH}{_IS_ZH}|{_NAME}\s?[是为]\s?)(?P<secret>{_WORD})(?=[\s,，。；、！!?？)）;\u3400-\u9fff]|\.(?!\S)|\Z)",
-    rf"{_NAME_ZH}\s?(?P<secret>{_WORD})(?=[，。；、！;,\n]|\Z)",
-    rf"[用把拿]\s?(?P<secret>{_WORD})\s?(?:作为|当作?|当成|[做作])(?:我的)?[\u3400-\u9fff]{{0,4}}(?:密码|口令)"
-    r"(?![\u3400-\u9fff])",
+    (
+        r"(?i:\b(?:use|used|using|type|typed|enter|put|have|set|chose|pick|picked|try|took))"
+        rf" {_OPENS}?(?P<secret>{_WORD}){_CLOSES}? (?:as|for)(?: (?:my|our|the|an?|your|his|her))?(?: \w{{1,20}})?"
+        rf" {_NAME}{_END}"
+    ),
+    (
+        r"(?:(?:[?&;]|--)(?i:password|passwd|pwd)=|sshpass -p |\bcurl [^\n]{0,80}?-u ?[\w.@+-]{1,64}:)"
+        r"(?P<secret>[^\s&;\"'<>(){}\[\]$,]{3,64})"
+    ),
+    rf"(?:{_NAME_ZH}{_IS_ZH}|{_NAME}\s?[是为]\s?)(?P<secret>(?!\d){_WORD})(?=[\s,，。；、！!?？)）;\u3400-\u9fff]|\.(?!\S)|\Z)",
+    rf"{_NAME_ZH}\s?(?P<secret>(?!\d){_WORD})(?=[，。；、！;,\n]|\Z)",
+    (
+        r"[用把拿]\s?(?P<secret>[A-Za-z0-9][!-~]{2,63}?)[\"”]?\s?(?:作为|当作?|当成|[做作])(?:[我你他她]们?的)?"
+        r"[\u3400-\u9fff]{0,4}(?:密码|口令|暗号)(?![\u3400-\u9fff])"
+    ),
 )
 _CODE_FORMS: Final = (
-    rf"{_CODE_NAME}{_WHICH}(?:{_SIGN}|{_IS}| (?:and|are) )(?:{_BULLET})"
-    rf"(?P<secret>{_CODE}(?:(?:,? and |[,;] ?|[,;]?{_BULLET}){_CODE}){{0,20}})",
-    rf"{_CODE_NAME_ZH}(?:{_IS_ZH}|\s?)(?:{_BULLET})"
-    rf"(?P<secret>{_CODE_ZH}(?:[、，,和\s]{{1,3}}(?:\d{{1,2}}[.、)]\s?)?{_CODE_ZH}){{0,20}})",
-    r"(?i:combination|combo|code)[^.\n]{0,40}?(?P<secret>(?:(?:left|right|clockwise)(?: to)? \d{1,2}\W{1,3}(?:then )?)"
-    r"{1,5}(?:left|right)(?: to)? \d{1,2})",
+    (
+        rf"{_CODE_NAME}{_WHICH}(?:{_SIGN}|{_IS}| are ){_BULLET}"
+        rf"(?P<secret>{_CODE}(?:(?:,? and |[,;] ?|[,;]?{_BULLET}){_CODE}){{0,20}})"
+    ),
+    (
+        rf"{_CODE_NAME_ZH}(?:{_IS_ZH}|\s?){_BULLET}"
+        rf"(?P<secret>{_CODE_ZH}(?:[、，,和]?{_BULLET}{_CODE_ZH}){{0,20}})"
+    ),
 )
 # What is said about a secret, or stands for one.
-_ABOUT: Final = frozenset(
-    "the and not for but its this that what whatever something anything nothing everything someone none nobody which"
-    " who where when here there they you she his her our your from with without into only also very too still always"
-    " never now again already yet just probably currently perhaps maybe really quite pretty super rather almost about"
-    " above below under over after before between because must should can cannot could will would may might has had"
-    " have does did are was were been being get gets see ask use check contact please enter type try add make keep"
-    " same different easy hard difficult simple complex long short longer shorter strong weak stronger weaker safe"
-    " secure insecure private public correct incorrect right wrong valid invalid good bad better worse okay fine"
-    " great nice ugly new old older newer empty blank missing absent optional mandatory random unique plain text"
-    " str int bool boolean nil undefined false yes number object bytes char varchar any default unknown unset set gone"
-    " lost kept sent meant hidden shown known given written broken stolen forgotten taken chosen found made left stuck"
-    " due part case sensitive numeric alphanumeric static dynamic permanent temporary pending ready stupid important"
-    " common necessary enough active manager prompt field protection hint reset policy hash hashes length strength"
-    " rules rule page screen form column box dialog input value file files list login logins account accounts user"
-    " users admins name expire change changes expiry vault minimum maximum least most characters digits letters words"
-    " format continue proceed email mail phone authentication sso oauth bcrypt argon2 scrypt md5 sha1 sha256 bitwarden"
-    " keepass keepassxc lastpass dashlane biometrics fingerprint one two three four five six eight ten".split()
-)
+_ABOUT_WORDS: Final = """
+the and not for but its this that what whatever something anything nothing everything someone none nobody which who
+where when here there they you she his her our your from with without into only also very too still always never now
+again already yet just probably currently perhaps maybe really quite pretty super rather almost about above below
+under over after before between because must should can cannot could will would may might has had have does did are
+was were been being get gets see ask use check contact please enter type try add make keep same different easy hard
+difficult simple complex long short longer shorter strong weak stronger weaker safe secure insecure private public
+correct incorrect right wrong valid invalid good bad better worse okay fine great nice ugly new old older newer empty
+blank missing absent optional mandatory random unique plain text str int bool boolean nil undefined false yes number
+object bytes char varchar any default unknown unset set gone lost kept sent meant hidden shown known given written
+broken stolen forgotten taken chosen found made left stuck due part case sensitive numeric alphanumeric static dynamic
+permanent temporary pending ready stupid important common necessary enough active manager prompt field protection hint
+reset policy hash hashes length strength rules rule page screen form column box dialog input value file files list
+login logins account accounts user users admins name expire change changes expiry vault minimum maximum least most
+characters digits letters words format continue proceed email mail phone authentication sso oauth bcrypt argon2 scrypt
+md5 sha1 sha256 bitwarden keepass keepassxc lastpass dashlane biometrics fingerprint in no is as at on by of or to we he it my me if so do one two three four five six eight
+ten
+"""
+_ABOUT: Final = frozenset(_ABOUT_WORDS.split())
 _DESCRIBES: Final = re.compile(r"(?i:(?:ed|ing|able|ible|less|ous|ive)\Z)|\A[A-Z]{2,5}\Z")
 _NAMES: Final = re.compile(r"(?i:passw|passphrase|passcode|pwd)|_")
 
@@ -113,14 +127,31 @@ def _may_be_chosen(value: str) -> bool:
     """Return whether this may be a password: no placeholder, and no word or phrase that says something about one."""
     words = value.split()
     about = sum(word.lower() in _ABOUT for word in words)
-    return not (about * 3 >= len(words) or PLACEHOLDER.search(value) or _NAMES.search(value)) and (
+    return not (about * 3 >= len(words) or PLACEHOLDER.search(value.removeprefix("the ")) or _NAMES.search(value)) and (
         _DESCRIBES.search(words[-1]) is None
     )
 
 
-_HINTS: Final = ("pass", "pwd", "pw", "key", "word", "security", "identified by", "密码", "密碼", "口令", "暗", "安全码")
+_HINTS: Final = (
+    "pass",
+    "pwd",
+    "pw",
+    "key",
+    "word",
+    "security",
+    "curl",
+    "identified by",
+    "密码",
+    "密碼",
+    "口令",
+    "暗",
+    "安全码",
+)
 _CODE_HINTS: Final = ("code", "pin", "combination", "combo", "码", "碼", "门禁", "門禁")
 PLAIN_PATTERNS: Final = (
-    *(SecretPattern("password", _HINTS, re.compile(form), is_valid=_may_be_chosen) for form in (*_QUOTED_FORMS, *_FORMS)),
+    *(
+        SecretPattern("password", _HINTS, re.compile(form), is_valid=_may_be_chosen)
+        for form in (*_QUOTED_FORMS, *_FORMS)
+    ),
     *(SecretPattern("pin", _CODE_HINTS, re.compile(form)) for form in _CODE_FORMS),
 )

@@ -213,9 +213,9 @@ SPOKEN_PATTERNS = (
     _make_exact(
         # Words of Chinese alone: 密码是芝麻开门, 密码统一用「小桥流水」. They end where the clause does.
         "password",
-        ("密码", "密碼", "口令", "暗号", "暗號"),
+        ("密码", "密碼", "口令", "暗号", "暗號", "答案"),
         # 密码用途, 密码用户 are other words: «used» alone says nothing.
-        r"(?:密码|密碼|口令|暗号|暗號)(?:(?:统一|統一|[就都也]){1,2}\s{0,4}用"
+        r"(?:密码|密碼|口令|暗号|暗號|(?:安全|密保)问题的?答案)(?:(?:统一|統一|[就都也]){1,2}\s{0,4}用"
         r"|(?:统一|統一|必须|一定|现在|目前|[就都也还]){0,2}\s{0,4}(?:是|为|為|叫|用(?=[\s\"“「])|设为|設為|设成|設成|改[为成用]|改為|换成|換成"
         r"|[:：=＝]))"
         rf"\s{{0,4}}[:：]?\s{{0,4}}{QUOTE}?+(?!{_ABOUT_ZH})"
@@ -262,19 +262,6 @@ SPOKEN_PATTERNS = (
         rf"(?<![!-~]){_NO_METHOD}(?P<secret>{_FIGURE_OR_SIGN}[!-~]{{6,64}}|[A-Za-z]{{20,64}})[\"'”’」]?"
         r" (?i:as|to be) (?i:(?:my|our|the|a|your|his|her|their) )?(?:\w{1,20} ){0,2}?"
         r"(?i:passwords?|passwd|passphrase|passcode|pwd)\b(?! (?i:manager|rules?|polic|fields?|hash|reset|prompt))",
-    ),
-    _make_exact(
-        # 用 … 当密码, 把…作为我的密码
-        "password",
-        ("密码", "密碼", "口令", "暗号", "暗號"),
-        rf"(?<![!-~]){_NO_METHOD}(?P<secret>{_FIGURE_OR_SIGN}[!-~]{{6,64}})[\"'”’」]?\s?"
-        r"(?:作为|作為|当作|當作|当成|當成|当|當|做|作)(?:[我你他她它]们?的?)?[\u3400-\u9fff]{0,6}?(?:密码|密碼|口令|暗号|暗號)",
-    ),
-    _make_exact(
-        "password",
-        ("password", "passphrase", "密码", "密碼", "口令"),
-        rf"(?:(?i:passwords?|passphrase)|{_WORD_ZH})\s{{0,4}}(?:is|are|是|为|為|[:：=])\s{{0,4}}[\"'“「]"
-        r"(?P<secret>(?=[^\"'”」\n]{0,64}\d)[^\"'”」\n]{6,64})[\"'”」]",
     ),
     _make_exact(
         # DB_PASS=…, «pass: …»

@@ -33,7 +33,7 @@ class DetectedSecret:
     redacted: str
 
 
-_HINTS = tuple(hint for pattern in PATTERNS for hint in pattern.hints)
+_HINTS = tuple(hint for pattern in (*PATTERNS, *PLAIN_PATTERNS) for hint in pattern.hints)
 
 
 def has_secret_hint(text: str) -> bool:
@@ -50,7 +50,7 @@ def find_secrets(text: str, offset: int = 0, most: int | None = 20) -> list[Dete
 
     `offset` is where the text begins in the whole that the positions shall refer to.
     """
-    return _keep_outer(_list_matches(text, PATTERNS, offset, is_sure=True))[:most]
+    return _keep_outer(_list_matches(text, (*PATTERNS, *PLAIN_PATTERNS), offset, is_sure=True))[:most]
 
 
 def find_possible_secrets(text: str) -> list[DetectedSecret]:
