@@ -3,7 +3,7 @@
 import re
 from typing import Final
 
-from knowhub.conversations.secret_patterns import PLACEHOLDER, SecretPattern
+from knowhub.conversations.secret_patterns import FIGURES, MEASURE, PAUSE, PLACEHOLDER, QUOTE, SPOKEN, SecretPattern
 
 _NAME: Final = (
     r"(?i:(?<!1)password|passwd|pwd|passphrase|pass ?code|(?<![a-z])(?:pass|pw)(?=\s?[:=]\s?[\"'a-z])|wi-?fi key"
@@ -32,10 +32,14 @@ _CODE: Final = (
     rf"|{_DASHED}|[a-z]{{5}}-[a-z]{{5}})[#*]?(?![\w-])|{_DIGIT}(?:[ ,-]{{1,2}}{_DIGIT}){{3,11}}"
     r"|(?:(?:left|right)(?: to)? \d{1,2}[ ,]{1,2}){1,5}(?:left|right)(?: to)? \d{1,2})"
 )
+_LOCK: Final = (
+    r"(?:door|gate|alarm|safe|vault|lock|locker|padlock|garage|house|building|lobby|bike|key ?box|lock ?box|suitcase"
+    r"|luggage|phone|card|sim|access|security|entry|unlock|keypad|voicemail|backup|recovery|verification|one-?time"
+    r"|2fa|otp)"
+)
 _CODE_NAME: Final = (
-    r"(?i:(?:alarm|door|gate|garage|keypad|entry|access|unlock|safe|lock|vault|voicemail|backup|back-up|recovery"
-    r"|verification|one-?time|security|2fa|otp)(?: \w{1,20})? codes?|pass ?codes?|(?<![a-z])pin(?: codes?| number)?"
-    r"|combination)"
+    rf"(?i:\b{_LOCK}(?:['’]s)?(?: \w{{1,20}})? codes?|\bcode (?:of|for|to|on)(?: [\w'’-]{{1,20}}){{0,3}}? {_LOCK}"
+    r"|pass ?codes?|(?<![a-z])pin(?: codes?| number)?|combination|combo)"
 )
 _BULLET: Final = r"(?:\n?[ \t]{0,8}(?:[-*•]|\d{1,2}[.、)](?=\s))?\s?)"
 _NAME_ZH: Final = r"(?:密码|密碼|口令|暗号|暗號|安全码)"
@@ -91,7 +95,8 @@ _FORMS: Final = (
 )
 _CODE_FORMS: Final = (
     (
-        rf"{_CODE_NAME}{_WHICH}(?:{_SIGN}|{_IS}| are ){_BULLET}"
+        rf"{_CODE_NAME}(?:{_WHICH}(?:{_SIGN}|{_IS}| are ){_BULLET}"
+        rf"|(?:['’]s)?(?:{PAUSE}{SPOKEN}){{0,6}}{PAUSE}{MEASURE}(?={FIGURES})){QUOTE}?{MEASURE}"
         rf"(?P<secret>{_CODE}(?:(?:,? and |[,;] ?|[,;]?{_BULLET}){_CODE}){{0,20}})"
     ),
     (
@@ -101,22 +106,21 @@ _CODE_FORMS: Final = (
 )
 # What is said about a secret, or stands for one.
 _ABOUT_WORDS: Final = """
-the and not for but its this that what whatever something anything nothing everything someone none nobody which who
-where when here there they you she his her our your from with without into only also very too still always never now
-again already yet just probably currently perhaps maybe really quite pretty super rather almost about above below
-under over after before between because must should can cannot could will would may might has had have does did are
-was were been being get gets see ask use check contact please enter type try add make keep same different easy hard
-difficult simple complex long short longer shorter strong weak stronger weaker safe secure insecure private public
-correct incorrect right wrong valid invalid good bad better worse okay fine great nice ugly new old older newer empty
-blank missing absent optional mandatory random unique plain text str int bool boolean nil undefined false yes number
-object bytes char varchar any default unknown unset set gone lost kept sent meant hidden shown known given written
-broken stolen forgotten taken chosen found made left stuck due part case sensitive numeric alphanumeric static dynamic
-permanent temporary pending ready stupid important common necessary enough active manager prompt field protection hint
-reset policy hash hashes length strength rules rule page screen form column box dialog input value file files list
-login logins account accounts user users admins name expire change changes expiry vault minimum maximum least most
-characters digits letters words format continue proceed email mail phone authentication sso oauth bcrypt argon2 scrypt
-md5 sha1 sha256 bitwarden keepass keepassxc lastpass dashlane biometrics fingerprint in no is as at on by of or to we he it my me if so do one two three four five six eight
-ten
+the and not for but its this that what whatever something anything nothing everything someone none which who where
+when here there they you she his her our your from with without into only also very too still always never now again
+already yet just probably currently perhaps really quite pretty super about above below under over after before
+between because must should can cannot could will would may might has had have does did are was were been being get
+gets see ask use check contact please enter type try add make keep same different easy hard simple complex long short
+strong weak safe secure insecure private public correct incorrect right wrong valid invalid good bad better worse okay
+fine great nice ugly new old empty blank missing optional mandatory random unique plain text str int bool nil false
+yes number object varchar any default unknown unset set gone lost kept sent meant hidden shown known given written
+broken stolen forgotten taken chosen found made left stuck due part case sensitive static dynamic permanent temporary
+pending ready stupid important necessary enough active manager prompt field protection hint reset policy hash length
+strength rules page screen form column input value file files list login account accounts user users name expire
+change changes expiry vault minimum maximum least most characters digits letters words format continue proceed email
+mail phone authentication sso oauth bcrypt argon2 md5 sha1 sha256 bitwarden keepass lastpass biometrics fingerprint in
+no is as at on by of or to we he it my me if so do one two three four five six eight ten longer shorter stronger
+weaker older newer difficult common numeric alphanumeric undefined boolean hashes rule admins logins maybe than
 """
 _ABOUT: Final = frozenset(_ABOUT_WORDS.split())
 _DESCRIBES: Final = re.compile(r"(?i:(?:ed|ing|able|ible|less|ous|ive)\Z)|\A[A-Z]{2,5}\Z")

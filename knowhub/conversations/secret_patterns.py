@@ -139,7 +139,7 @@ PLACEHOLDER = re.compile(
 _FIGURE_OR_SIGN = r"(?=[!-~]{0,64}(?:[0-9]|[@#$%^&*+=~!][!-~]))"
 _FIGURE_AND_LETTER = r"(?=[!-~]{0,64}[0-9])(?=[!-~]{0,64}[A-Za-z])"
 # How long, how often, how wide: no value.
-_MEASURE = (
+MEASURE = (
     r"(?!\d{1,6}\s{0,2}(?:[-–~到至]\s{0,2}\d{1,6})?[-\s]{0,2}"
     r"(?:位|个|字符|字|天|次|分钟|小时|秒|年|月|周|号|日|行|倍|%|px|rem|em\b|ms\b|s\b|characters?|chars?|days?|weeks?"
     r"|months?|years?|hours?|minutes?|seconds?|times?|letters?|digits?|words?|bits?|bytes?|lines?|users?|attempts?))"
@@ -177,17 +177,13 @@ _ABOUT_ZH = (
 
 
 # Words that may come between a secret's name and its value when somebody speaks: «the password, well, it's hunter2».
-_PAUSE = r"(?:[\s,:;.…—–，、：-]{1,4})"
-_SPOKEN = (
+PAUSE = r"(?:[\s,:;.…—–，、：-]{1,4})"
+SPOKEN = (
     r"(?:(?i:well|u[hm]+|er+m?|hm+|oh|ok(?:ay)?|so|now|right|like|is|was|be|it(?:['’]?s)?|that(?:['’]?s)?|this|the|a|i"
     r"|we|you|think|guess|believe|reckon|know|remember|set|always|still|just|actually|currently|again|should|to|as|my"
     r"|our|same|maybe|probably)\b|[嗯呃额啊哦呀吧呢]|那个|就是|应该|大概|好像|是|我记得|我想想?|还是|现在|目前|来着)"
 )
-_LOCK = (
-    r"(?:door|gate|alarm|safe|vault|lock|locker|padlock|garage|house|building|lobby|bike|key ?box|lock ?box|suitcase"
-    r"|luggage|phone|card|sim|access|security|entry|unlock)"
-)
-_FIGURES = r"\d(?:[ -]?\d){3,15}(?!\d)"
+FIGURES = r"\d(?:[ -]?\d){3,15}(?!\d)"
 
 
 def _has_check_digit(number: str) -> bool:
@@ -202,12 +198,12 @@ SPOKEN_PATTERNS = (
         "password",
         ("password", "passwd", "passphrase", "passcode", "pwd", "密码", "密碼", "口令", "暗号", "验证码", "pin"),
         r"(?:(?i:\b(?:passwords?|passwd|passphrase|passcode|pwd))(?=[\s:：=＝])|\bPIN\b|\b[Pp]in(?= ?(?:code|码))"
-        rf"|密码|密碼|口令|暗号|验证码){_IS}{QUOTE}?+{_MEASURE}{_NO_METHOD}(?P<secret>{_FIGURE_OR_SIGN}[!-~]{{4,256}})",
+        rf"|密码|密碼|口令|暗号|验证码){_IS}{QUOTE}?+{MEASURE}{_NO_METHOD}(?P<secret>{_FIGURE_OR_SIGN}[!-~]{{4,256}})",
     ),
     _make_exact(
         "password",
         ("密码", "密碼", "口令", "暗号"),
-        rf"(?:密码|密碼|口令|暗号)\s{{0,4}}(?:是|为|為|[:：=＝])\s{{0,4}}{QUOTE}?+{_MEASURE}"
+        rf"(?:密码|密碼|口令|暗号)\s{{0,4}}(?:是|为|為|[:：=＝])\s{{0,4}}{QUOTE}?+{MEASURE}"
         r"(?P<secret>(?=[\u3400-\u9fff]{1,32}[!-~]{0,64}\d)[\u3400-\u9fff]{1,32}[!-~]{1,64})",
     ),
     _make_exact(
@@ -246,14 +242,14 @@ SPOKEN_PATTERNS = (
         ("密码", "密碼", "口令", "暗号", "暗號", "密匙", "密钥", "密鑰", "秘钥", "令牌", "验证码", "驗證碼"),
         # Only such characters may come between the cue and the value.
         rf"{_WORD_ZH}(?=[\u3400-\u9fff\s:：=＝\"'`“”‘’「]{{1,25}}[!-~])[\u3400-\u9fff\s]{{0,12}}?(?:用|是|为|為|成|改|换|換|填|[:：=＝])[\u3400-\u9fff\s:：=]{{0,8}}?"
-        rf"{QUOTE}?+{_MEASURE}{_NO_METHOD}(?P<secret>(?<![!-~]){_FIGURE_OR_SIGN}[!-~]{{4,256}})",
+        rf"{QUOTE}?+{MEASURE}{_NO_METHOD}(?P<secret>(?<![!-~]){_FIGURE_OR_SIGN}[!-~]{{4,256}})",
     ),
     _make_exact(
         # «The password for the mail is …», «the password of the staging db is …»
         "password",
         ("password", "passwd", "passphrase", "passcode", "pwd"),
         r"(?i:\b(?:passwords?|passwd|passphrase|passcode|pwd)) (?:for|of|to|on|at|in)(?: [\w'’./@-]{1,40}){1,6}?"
-        rf" ?(?:is|are|was|=|:) {{0,4}}{QUOTE}?+{_MEASURE}{_NO_METHOD}(?P<secret>{_FIGURE_OR_SIGN}[!-~]{{4,256}})",
+        rf" ?(?:is|are|was|=|:) {{0,4}}{QUOTE}?+{MEASURE}{_NO_METHOD}(?P<secret>{_FIGURE_OR_SIGN}[!-~]{{4,256}})",
     ),
     _make_exact(
         # «I like … as my password», «the word … as passphrase»
@@ -268,22 +264,23 @@ SPOKEN_PATTERNS = (
         "password",
         ("pass", "pw"),
         r"(?i:(?<![a-z])(?:[a-z0-9]{1,20}_){0,4}(?:pass|pw|pswd))\s?(?:[:=：]|\bis\b)\s{0,4}"
-        rf"{QUOTE}?+{_MEASURE}{_NO_METHOD}"
+        rf"{QUOTE}?+{MEASURE}{_NO_METHOD}"
         rf"(?![!-~]{{0,64}}[/(]){_FIGURE_AND_LETTER}(?P<secret>[!-~]{{4,256}})",
     ),
     _make_chosen(
         "named_key",
         ("key", "token", "secret", "密匙", "密钥", "密鑰", "秘钥", "令牌"),
         rf"(?i:{_KEY}){QUOTE}?\s{{0,4}}(?:{_SAYS}\s{{0,4}}){{0,4}}+{QUOTE}?+"
-        rf"{_MEASURE}{_NO_METHOD}{_FIGURE_AND_LETTER}"
+        rf"{MEASURE}{_NO_METHOD}{_FIGURE_AND_LETTER}"
         # A full stop behind it ends the sentence.
         r"(?P<secret>[A-Za-z0-9_./+=~-]{7,255}[A-Za-z0-9_/+=~-])",
     ),
     _make_exact(
         "login",
-        ("credential", "login", "账号", "帳號", "用户名", "账密"),
-        r"(?:(?i:credentials?|logins?)|账号密码|帳號密碼|用户名密码|账密|账号)\s{0,4}"
+        ("credential", "log", "sign", "connect", "账号", "帳號", "用户名", "账密"),
+        r"(?:(?:(?i:credentials?|logins?)|账号密码|帳號密碼|用户名密码|账密|账号)\s{0,4}"
         r"(?:(?:are|is|[:：=]|是|为|為|用|都)\s{0,4}){0,3}+"
+        r"|(?i:\b(?:log|sign)(?:ging|ing)? ?in|\bconnect)(?: \w{1,20}){0,3}? (?:as|with) )"
         rf"[A-Za-z][\w.@-]{{1,40}}[:/](?P<secret>{_FIGURE_OR_SIGN}[^\s/，。；]{{4,256}})",
     ),
     _make_exact(
@@ -291,20 +288,6 @@ SPOKEN_PATTERNS = (
         ("/", ":"),
         r"(?:用|以|是)\s{0,2}[A-Za-z][A-Za-z0-9_.@-]{1,40}[/:]"
         rf"(?P<secret>{_FIGURE_OR_SIGN}[^\s/:，。；\u3400-\u9fff]{{4,64}})(?=\s?(?:去|来)?登[录陆錄])",
-    ),
-    _make_exact(
-        "login",
-        ("log", "sign", "connect"),
-        r"(?i:\b(?:log|sign)(?:ging|ing)? ?in|\bconnect)(?: \w{1,20}){0,3}? (?:as|with) [A-Za-z][\w.@-]{1,40}[/:]"
-        rf"(?P<secret>{_FIGURE_OR_SIGN}[^\s/:，。；]{{4,64}})",
-    ),
-    _make_exact(
-        "pin",
-        ("pin", "code", "combination", "combo"),
-        rf"(?i:\bmy (?:\w{{1,20}} ){{0,2}}pin|\bpin (?:code|number)|\bpasscode|\b{_LOCK}(?:['’]s)? (?:code|pin)"
-        rf"|\b(?:code|pin) (?:of|for|to|on)(?: [\w'’-]{{1,20}}){{0,3}}? {_LOCK}"
-        r"|\b(?:combination|combo)(?: (?:of|for|to|on)(?! \d)(?: [\w'’-]{1,20}){1,4}?)?|(?-i:\bPIN))(?:['’]s)?"
-        rf"(?:{_PAUSE}{_SPOKEN}){{0,6}}(?:{_PAUSE}|\s?=\s?){QUOTE}?{_MEASURE}(?P<secret>{_FIGURES})",
     ),
     _make_exact(
         # «The password, well, hunter2», 密码嗯就是 hunter2
@@ -325,8 +308,8 @@ SPOKEN_PATTERNS = (
             "锁码",
         ),
         r"(?:(?i:\b(?:password|passwd|passphrase|passcode|pwd)\b)|密码|密碼|口令|暗号|验证码|门禁码|开门码|[开解]锁码)"
-        rf"(?:{_PAUSE}?{_SPOKEN}){{0,6}}{_PAUSE}?{QUOTE}?{_MEASURE}{_NO_METHOD}"
-        rf"(?P<secret>(?<![!-~])(?:{_FIGURE_AND_LETTER}[!-~]{{5,256}}|{_FIGURES}))",
+        rf"(?:{PAUSE}?{SPOKEN}){{0,6}}{PAUSE}?{QUOTE}?{MEASURE}{_NO_METHOD}"
+        rf"(?P<secret>(?<![!-~])(?:{_FIGURE_AND_LETTER}[!-~]{{5,256}}|{FIGURES}))",
     ),
     _make_exact(
         "totp_seed",
