@@ -6,8 +6,8 @@ from typing import Final
 from knowhub.conversations.secret_patterns import FIGURES, MEASURE, PAUSE, PLACEHOLDER, QUOTE, SPOKEN, SecretPattern
 
 _NAME: Final = (
-    r"(?i:(?<!1)password|passwd|pwd|passphrase|pass ?code|(?<![a-z])(?:pass|pw)(?=\s?[:=]\s?[\"'a-z])|wi-?fi key"
-    r"|(?:security (?:answer|code)|code ?word|keyword)(?= for ))"
+    r"(?i:(?<!1)password|passwd|pwd|passphrase|pass ?code|(?<![a-z])(?:pass|pw)(?=\s?[:=]\s?[\"'a-z])"
+    r"|wi-?fi (?:key|pass)|(?:security (?:answer|code)|code ?word|keyword)(?= for ))"
 )
 # «… for the router», «… they sent me»
 _WHICH: Final = r"(?: (?:for|of|to|on|at|in|from|they|that|we|you|I)(?: [\w'’./@-]{1,40}){1,6}?| here)?"
@@ -42,7 +42,7 @@ _CODE_NAME: Final = (
     r"|pass ?codes?|(?<![a-z])pin(?: codes?| number)?|combination|combo)"
 )
 _BULLET: Final = r"(?:\n?[ \t]{0,8}(?:[-*•]|\d{1,2}[.、)](?=\s))?\s?)"
-_NAME_ZH: Final = r"(?:密码|密碼|口令|暗号|暗號|安全码)"
+_NAME_ZH: Final = r"(?:密码|密碼|口令|暗号|暗號|安全码|提取码)"
 _CODE_NAME_ZH: Final = (
     r"(?:密码|密碼|(?<![A-Za-z])(?:PIN|pin)码?(?![A-Za-z])|门禁码?|門禁|[门锁箱安全]码|验证码|驗證碼"
     r"|(?:恢复|备份|备用)代?码)"
@@ -73,7 +73,7 @@ _FORMS: Final = (
     (
         r"(?:(?i:\b(?:chang(?:e|ed|ing)|set|reset|updated?|made|switched))(?: [\w'’-]{1,20}){1,4}? "
         rf"{_NAME}{_WHICH} to|(?i:\b(?:with|use|using|try|enter|type|on|by)(?: the| this)? pass(?:word|phrase)"
-        r"|\buser(?:name)? \S{1,40},? (?:and )?pass(?:word)?))"
+        r"|\b(?:user(?:name)?|network|login|account) \S{1,40},? (?:and )?pass(?:word)?))"
         rf" (?P<secret>{_WORD}{_END}|{_WORDS}{{2,9}}(?=[.!,;]|\n|\Z))"
     ),
     # «I use … as my password»
@@ -120,7 +120,8 @@ strength rules page screen form column input value file files list login account
 change changes expiry vault minimum maximum least most characters digits letters words format continue proceed email
 mail phone authentication sso oauth bcrypt argon2 md5 sha1 sha256 bitwarden keepass lastpass biometrics fingerprint in
 no is as at on by of or to we he it my me if so do one two three four five six eight ten longer shorter stronger
-weaker older newer difficult common numeric alphanumeric undefined boolean hashes rule admins logins maybe than
+weaker older newer difficult common numeric alphanumeric undefined boolean hashes rule admins logins maybe than managers
+upon
 """
 _ABOUT: Final = frozenset(_ABOUT_WORDS.split())
 _DESCRIBES: Final = re.compile(r"(?i:(?:ed|ing|able|ible|less|ous|ive)\Z)|\A[A-Z]{2,5}\Z")
@@ -138,18 +139,17 @@ def _may_be_chosen(value: str) -> bool:
 
 _HINTS: Final = (
     "pass",
-    "pwd",
     "pw",
-    "key",
-    "word",
+    "fi key",
+    "code",
+    "keyword",
     "security",
     "curl",
     "identified by",
-    "密码",
-    "密碼",
+    "码",
+    "碼",
     "口令",
     "暗",
-    "安全码",
 )
 _CODE_HINTS: Final = ("code", "pin", "combination", "combo", "码", "碼", "门禁", "門禁")
 PLAIN_PATTERNS: Final = (
