@@ -48,7 +48,7 @@ _CODE_NAME_ZH: Final = (
     r"|(?:恢复|备份|备用)代?码)"
 )
 _IS_ZH: Final = (
-    r"(?:[\"”]?\s?(?:我?(?:统一|[就还都也])?(?:是|为|為|有|设[为成的]|设置[为成]?成?|改[为成]|换成|叫)"
+    r"(?:[\"”]?\s?(?:我?(?:[设改用]的)?(?:统一|[就还都也])?(?:是|为|為|有|设[为成的]|设置[为成]?成?|改[为成]|换成|叫)"
     r"|[:：=＝→，,])了?[ \t]{0,3})"
 )
 _CODE_ZH: Final = (
@@ -58,14 +58,12 @@ _CODE_ZH: Final = (
     rf"|{_DASHED})"
 )
 
-_QUOTED_FORMS: Final = (
+_FORMS: Final = (
     (
         rf"(?:{_NAME}(?:['’]s)?{_WHICH}(?:{_SIGN}|{_IS}| )|(?i:identified by )){_OPENS}"
         rf"(?P<secret>[^\s\"'”’」),:;+][^\"'”’」\n]{{2,63}}){_CLOSES}"
     ),
     rf"(?:{_NAME_ZH}|{_NAME}){_IS_ZH}?{_OPENS}(?P<secret>[A-Za-z0-9][ -~]{{2,63}}?){_CLOSES}",
-)
-_FORMS: Final = (
     rf"{_NAME}{_WHICH}(?:{_SIGN}|{_IS})(?P<secret>{_WORD}){_END}",
     # Several words: three or more behind «is».
     rf"{_NAME}{_WHICH}(?:{_SIGN}|{_IS}(?=\S{{2,20}} \S{{2,20}}[ -]))(?P<secret>{_WORDS}{{1,9}})(?=[.!,;]|\s*\n|\Z)",
@@ -96,32 +94,28 @@ _FORMS: Final = (
 _CODE_FORMS: Final = (
     (
         rf"{_CODE_NAME}(?:{_WHICH}(?:{_SIGN}|{_IS}| are ){_BULLET}"
-        rf"|(?:['’]s)?(?:{PAUSE}{SPOKEN}){{0,6}}{PAUSE}{MEASURE}(?={FIGURES})){QUOTE}?{MEASURE}"
+        rf"|(?:['’]s|\?)?(?:{PAUSE}{SPOKEN}){{0,6}}{PAUSE}{MEASURE}(?={FIGURES})){QUOTE}?{MEASURE}"
         rf"(?P<secret>{_CODE}(?:(?:,? and |[,;] ?|[,;]?{_BULLET}){_CODE}){{0,20}})"
     ),
-    (
-        rf"{_CODE_NAME_ZH}(?:{_IS_ZH}|\s?){_BULLET}"
-        rf"(?P<secret>{_CODE_ZH}(?:[、，,和]?{_BULLET}{_CODE_ZH}){{0,20}})"
-    ),
+    rf"{_CODE_NAME_ZH}(?:{_IS_ZH}|\s?){_BULLET}(?P<secret>{_CODE_ZH}(?:[、，,和]?{_BULLET}{_CODE_ZH}){{0,20}})",
 )
 # What is said about a secret, or stands for one.
 _ABOUT_WORDS: Final = """
-the and not for but its this that what whatever something anything nothing everything someone none which who where
-when here there they you she his her our your from with without into only also very too still always never now again
-already yet just probably currently perhaps really quite pretty super about above below under over after before
-between because must should can cannot could will would may might has had have does did are was were been being get
-gets see ask use check contact please enter type try add make keep same different easy hard simple complex long short
-strong weak safe secure insecure private public correct incorrect right wrong valid invalid good bad better worse okay
-fine great nice ugly new old empty blank missing optional mandatory random unique plain text str int bool nil false
-yes number object varchar any default unknown unset set gone lost kept sent meant hidden shown known given written
-broken stolen forgotten taken chosen found made left stuck due part case sensitive static dynamic permanent temporary
-pending ready stupid important necessary enough active manager prompt field protection hint reset policy hash length
-strength rules page screen form column input value file files list login account accounts user users name expire
-change changes expiry vault minimum maximum least most characters digits letters words format continue proceed email
-mail phone authentication sso oauth bcrypt argon2 md5 sha1 sha256 bitwarden keepass lastpass biometrics fingerprint in
-no is as at on by of or to we he it my me if so do one two three four five six eight ten longer shorter stronger
-weaker older newer difficult common numeric alphanumeric undefined boolean hashes rule admins logins maybe than managers
-upon
+the and not for but its this that what whatever something anything nothing everything someone none which who where when
+here there they you she his her our your from with without into only also very too still always never now again already
+yet just probably currently perhaps really quite pretty super about above below under over after before between because
+must should can cannot could will would may might has had have does did are was were been being get gets see ask use
+check contact please enter type try add make keep same different easy hard simple complex long short strong weak safe
+secure insecure private public correct incorrect right wrong valid invalid good bad better worse okay fine great nice
+ugly new old empty blank missing optional mandatory random unique plain text str int bool nil false yes number object
+varchar any default unknown unset set gone lost kept sent meant hidden shown known given written broken stolen
+forgotten taken chosen found made left stuck due part case sensitive static dynamic permanent temporary pending ready
+stupid important necessary enough active manager prompt field protection hint reset policy hash length strength rules
+page screen form column input value file files list login account accounts user users name expire change changes expiry
+vault minimum maximum least most characters digits letters words format continue proceed email mail phone
+authentication sso oauth bcrypt argon2 md5 sha1 sha256 bitwarden keepass lastpass biometrics fingerprint in no is as at
+on by of or to we he it my me if so do one two three four five six eight ten longer shorter stronger weaker older newer
+difficult common numeric alphanumeric undefined boolean hashes rule admins logins maybe than managers upon
 """
 _ABOUT: Final = frozenset(_ABOUT_WORDS.split())
 _DESCRIBES: Final = re.compile(r"(?i:(?:ed|ing|able|ible|less|ous|ive)\Z)|\A[A-Z]{2,5}\Z")
@@ -130,32 +124,16 @@ _NAMES: Final = re.compile(r"(?i:passw|passphrase|passcode|pwd)|_")
 
 def _may_be_chosen(value: str) -> bool:
     """Return whether this may be a password: no placeholder, and no word or phrase that says something about one."""
-    words = value.split()
+    words = value.replace(" the ", " ").split()
     about = sum(word.lower() in _ABOUT for word in words)
     return not (about * 3 >= len(words) or PLACEHOLDER.search(value.removeprefix("the ")) or _NAMES.search(value)) and (
         _DESCRIBES.search(words[-1]) is None
     )
 
 
-_HINTS: Final = (
-    "pass",
-    "pw",
-    "fi key",
-    "code",
-    "keyword",
-    "security",
-    "curl",
-    "identified by",
-    "码",
-    "碼",
-    "口令",
-    "暗",
-)
+_HINTS: Final = ("pass", "pw", "fi key", "code", "keyword", "security", "curl", "identified", "码", "碼", "口令", "暗")
 _CODE_HINTS: Final = ("code", "pin", "combination", "combo", "码", "碼", "门禁", "門禁")
 PLAIN_PATTERNS: Final = (
-    *(
-        SecretPattern("password", _HINTS, re.compile(form), is_valid=_may_be_chosen)
-        for form in (*_QUOTED_FORMS, *_FORMS)
-    ),
+    *(SecretPattern("password", _HINTS, re.compile(form), is_valid=_may_be_chosen) for form in _FORMS),
     *(SecretPattern("pin", _CODE_HINTS, re.compile(form)) for form in _CODE_FORMS),
 )
