@@ -87,8 +87,8 @@ _FORMS: Final = (
     rf"(?:{_NAME_ZH}{_IS_ZH}|{_NAME}\s?[是为]\s?)(?P<secret>(?!\d){_WORD})(?=[\s,，。；、！!?？)）;\u3400-\u9fff]|\.(?!\S)|\Z)",
     rf"{_NAME_ZH}\s?(?P<secret>(?!\d){_WORD})(?=[，。；、！;,\n]|\Z)",
     (
-        r"[用把拿]\s?(?P<secret>[A-Za-z0-9][!-~]{2,63}?)[\"”]?\s?(?:作为|当作?|当成|[做作])(?:[我你他她]们?的)?"
-        r"[\u3400-\u9fff]{0,4}(?:密码|口令|暗号)(?![\u3400-\u9fff])"
+        r"[用把拿]\s?(?P<secret>[A-Za-z0-9][!-~]{2,63}?)[\"”]?\s?(?:作[为為]|[当當][作成]?|[做作])(?:[我你他她它]们?的)?"
+        r"[\u3400-\u9fff]{0,4}(?:密[码碼]|口令|暗[号號])(?![\u3400-\u9fff])"
     ),
 )
 _CODE_FORMS: Final = (
@@ -119,7 +119,8 @@ difficult common numeric alphanumeric undefined boolean hashes rule admins login
 """
 _ABOUT: Final = frozenset(_ABOUT_WORDS.split())
 _DESCRIBES: Final = re.compile(r"(?i:(?:ed|ing|able|ible|less|ous|ive)\Z)|\A[A-Z]{2,5}\Z")
-_NAMES: Final = re.compile(r"(?i:passw|passphrase|passcode|pwd)|_")
+# Without a figure: the name of a variable, or a sentence.
+_NAMES: Final = re.compile(r"(?i:\A(?=\D*\Z).*?(?:passw|passphrase|passcode|pwd|_))")
 
 
 def _may_be_chosen(value: str) -> bool:

@@ -68,6 +68,8 @@ def test_a_random_word_without_context_is_not_redacted() -> None:
         ("my PIN, I think, is 4821", "4821"),
         ("密码，我想想，是 hunter22", "hunter22"),
         ("门禁码4821", "4821"),
+        ('the password is "summer password 24"', "summer password 24"),
+        ("以後用 hunter_2pass 當密碼", "hunter_2pass"),
     ],
 )
 def test_a_secret_is_found_behind_words_of_speech(text: str, secret: str) -> None:
