@@ -79,10 +79,11 @@ PATTERNS = (
     _make_token("sendgrid_key", ("sg.",), r"SG\.[A-Za-z0-9_-]{16,32}\.[A-Za-z0-9_-]{32,64}"),
     _make_token("telegram_bot_token", (":aa",), r"\d{8,10}:AA[A-Za-z0-9_-]{30,40}"),
     _make_token("jwt", ("eyj",), r"eyJ[A-Za-z0-9_-]{10,512}\.eyJ[A-Za-z0-9_-]{10,3000}\.[A-Za-z0-9_-]{16,700}"),
-    _make_chosen(
+    SecretPattern(
         "connection_string",
         ("://",),
-        r"[A-Za-z][A-Za-z0-9+.-]{1,30}://[^\s:/@\"'<>]{0,128}:(?P<secret>[^\s/@\"'<>]{3,256})@[\w\[]",
+        re.compile(r"[A-Za-z][A-Za-z0-9+.-]{1,30}://[^\s:/@\"'<>]{0,128}:(?P<secret>[^\s/@\"'<>]{3,256})@[\w\[]"),
+        is_valid=lambda value: not PLACEHOLDER.search(value),
     ),
     _make_chosen(
         "authorization_header",
@@ -118,7 +119,7 @@ PATTERNS = (
 )
 
 # Placeholders for a value in manuals, code and schemas.
-PLACEHOLDER = re.compile(
+PLACEHOLDER: re.Pattern[str] = re.compile(
     r"""
     ^[\[({<$%#*{]            # <password>, ${PASSWORD}, %s, ***
     | [<>{}()\[\]$]          # a call, a template, markup
@@ -138,7 +139,7 @@ PLACEHOLDER = re.compile(
 _FIGURE_OR_SIGN = r"(?=[!-~]{0,64}(?:[0-9]|[@#$%^&*+=~!][!-~]))"
 _FIGURE_AND_LETTER = r"(?=[!-~]{0,64}[0-9])(?=[!-~]{0,64}[A-Za-z])"
 # How long, how often, how wide: no value.
-_MEASURE = (
+MEASURE = (
     r"(?!\d{1,6}\s{0,2}(?:[-–~到至]\s{0,2}\d{1,6})?[-\s]{0,2}"
     r"(?:位|个|字符|字|天|次|分钟|小时|秒|年|月|周|号|日|行|倍|%|px|rem|em\b|ms\b|s\b|characters?|chars?|days?|weeks?"
     r"|months?|years?|hours?|minutes?|seconds?|times?|letters?|digits?|words?|bits?|bytes?|lines?|users?|attempts?))"
@@ -166,27 +167,23 @@ _ABOUT_ZH = (
     r"|固定|独立|共用|共享|唯一|设置|配置|修改|更改|重置|找回|联系|咨询|参考|参见|查看|查询|见附件|见下|如下"
     r"|同上|一样|一致|相同|不同|类型|字段|参数|变量|属性|选项|必备|敏感|信息|数据|内容|凭[证据]|登录|登陆|认证"
     r"|验证|校验|鉴权|授权|权限|隐私|机密|保密|安全|重要|关键|核心|基础|基本|问题|方式|方法|方案|机制|手段|工具"
-    r"|环境|存[储放在]|保存|保管|管理|传输|发送|记录|记[住在]|填写|输入|提供|分发|轮换|更新|定期|策略|规则|强度"
+    r"|环境|存[储放在]|保存|保管|管理|传输|发送|记录|记[住在不]|填写|输入|提供|分发|轮换|更新|定期|策略|规则|强度"
     r"|复杂|简单|密码|口令|密钥|令牌|暗号|[一二三四五六七八九十百两]+[位个次]|[最首]后|步骤|环节|目标|产物|历史"
     r"|发明|显示|遮[住盖]|换掉|作废|常用|即焚|动作|操作|行为|命名|格式|写法|风格|界面|页面|组件|文本|邮[件箱]"
-    r"|短信|手机|电话|钥匙|指纹|人脸|接口|服务|数据库|第[一二三四]|首[次要先]|一[种道项串条类]|必须|需要|应该"
+    r"|短信|手机|电话|钥匙|指纹|人脸|接口|服务|数据库|第[一二三四]|首[次要先]|一[种道项串条类本部]|必须|需要|应该"
     r"|可以|不能|不得|不要|不会|没有|处理|经过|其他|其它"
     r"))"
 )
 
 
 # Words that may come between a secret's name and its value when somebody speaks: «the password, well, it's hunter2».
-_PAUSE = r"(?:[\s,:;.…—–，、：-]{1,4})"
-_SPOKEN = (
+PAUSE = r"(?:[\s,:;.…—–，、：-]{1,4})"
+SPOKEN = (
     r"(?:(?i:well|u[hm]+|er+m?|hm+|oh|ok(?:ay)?|so|now|right|like|is|was|be|it(?:['’]?s)?|that(?:['’]?s)?|this|the|a|i"
     r"|we|you|think|guess|believe|reckon|know|remember|set|always|still|just|actually|currently|again|should|to|as|my"
     r"|our|same|maybe|probably)\b|[嗯呃额啊哦呀吧呢]|那个|就是|应该|大概|好像|是|我记得|我想想?|还是|现在|目前|来着)"
 )
-_LOCK = (
-    r"(?:door|gate|alarm|safe|vault|lock|locker|padlock|garage|house|building|lobby|bike|key ?box|lock ?box|suitcase"
-    r"|luggage|phone|card|sim|access|security|entry|unlock)"
-)
-_FIGURES = r"\d(?:[ -]?\d){3,15}(?!\d)"
+FIGURES = r"\d(?:[ -]?\d){3,15}(?!\d)"
 
 
 def _has_check_digit(number: str) -> bool:
@@ -201,31 +198,24 @@ SPOKEN_PATTERNS = (
         "password",
         ("password", "passwd", "passphrase", "passcode", "pwd", "密码", "密碼", "口令", "暗号", "验证码", "pin"),
         r"(?:(?i:\b(?:passwords?|passwd|passphrase|passcode|pwd))(?=[\s:：=＝])|\bPIN\b|\b[Pp]in(?= ?(?:code|码))"
-        rf"|密码|密碼|口令|暗号|验证码){_IS}{QUOTE}?+{_MEASURE}{_NO_METHOD}(?P<secret>{_FIGURE_OR_SIGN}[!-~]{{4,256}})",
+        rf"|密码|密碼|口令|暗号|验证码){_IS}{QUOTE}?+{MEASURE}{_NO_METHOD}(?P<secret>{_FIGURE_OR_SIGN}[!-~]{{4,256}})",
     ),
     _make_exact(
         "password",
         ("密码", "密碼", "口令", "暗号"),
-        rf"(?:密码|密碼|口令|暗号)\s{{0,4}}(?:是|为|為|[:：=＝])\s{{0,4}}{QUOTE}?+{_MEASURE}"
+        rf"(?:密码|密碼|口令|暗号)\s{{0,4}}(?:是|为|為|[:：=＝])\s{{0,4}}{QUOTE}?+{MEASURE}"
         r"(?P<secret>(?=[\u3400-\u9fff]{1,32}[!-~]{0,64}\d)[\u3400-\u9fff]{1,32}[!-~]{1,64})",
     ),
     _make_exact(
         # Words of Chinese alone: 密码是芝麻开门, 密码统一用「小桥流水」. They end where the clause does.
         "password",
-        ("密码", "密碼", "口令", "暗号", "暗號"),
+        ("密码", "密碼", "口令", "暗号", "暗號", "答案"),
         # 密码用途, 密码用户 are other words: «used» alone says nothing.
-        r"(?:密码|密碼|口令|暗号|暗號)(?:(?:统一|統一|[就都也]){1,2}\s{0,4}用"
+        r"(?:密码|密碼|口令|暗号|暗號|(?:安全|密保)问题的?答案)(?:(?:统一|統一|[就都也]){1,2}\s{0,4}用"
         r"|(?:统一|統一|必须|一定|现在|目前|[就都也还]){0,2}\s{0,4}(?:是|为|為|叫|用(?=[\s\"“「])|设为|設為|设成|設成|改[为成用]|改為|换成|換成"
         r"|[:：=＝]))"
         rf"\s{{0,4}}[:：]?\s{{0,4}}{QUOTE}?+(?!{_ABOUT_ZH})"
         r"(?P<secret>[\u3400-\u9fff]{3,16}?)(?=[吧呢啊哦了]?(?:[\s\"'”’」』,，.。;；!！、?？)）]|$))",
-    ),
-    _make_exact(
-        "password",
-        ("passphrase",),
-        r"(?i:\bpassphrase)(?:\s+is|\s*[:=])?\s+"
-        r"(?!(?i:for|to|in|on|when|and|or|with|that|which|before|at|from|as|instead|is|must|should|manager)\b)"
-        r"(?P<secret>[A-Za-z]{2,20}(?:[ -][A-Za-z]{2,20}){2,9})",
     ),
     _make_chosen(
         "password",
@@ -252,14 +242,14 @@ SPOKEN_PATTERNS = (
         ("密码", "密碼", "口令", "暗号", "暗號", "密匙", "密钥", "密鑰", "秘钥", "令牌", "验证码", "驗證碼"),
         # Only such characters may come between the cue and the value.
         rf"{_WORD_ZH}(?=[\u3400-\u9fff\s:：=＝\"'`“”‘’「]{{1,25}}[!-~])[\u3400-\u9fff\s]{{0,12}}?(?:用|是|为|為|成|改|换|換|填|[:：=＝])[\u3400-\u9fff\s:：=]{{0,8}}?"
-        rf"{QUOTE}?+{_MEASURE}{_NO_METHOD}(?P<secret>(?<![!-~]){_FIGURE_OR_SIGN}[!-~]{{4,256}})",
+        rf"{QUOTE}?+{MEASURE}{_NO_METHOD}(?P<secret>(?<![!-~]){_FIGURE_OR_SIGN}[!-~]{{4,256}})",
     ),
     _make_exact(
         # «The password for the mail is …», «the password of the staging db is …»
         "password",
         ("password", "passwd", "passphrase", "passcode", "pwd"),
         r"(?i:\b(?:passwords?|passwd|passphrase|passcode|pwd)) (?:for|of|to|on|at|in)(?: [\w'’./@-]{1,40}){1,6}?"
-        rf" ?(?:is|are|was|=|:) {{0,4}}{QUOTE}?+{_MEASURE}{_NO_METHOD}(?P<secret>{_FIGURE_OR_SIGN}[!-~]{{4,256}})",
+        rf" ?(?:is|are|was|=|:) {{0,4}}{QUOTE}?+{MEASURE}{_NO_METHOD}(?P<secret>{_FIGURE_OR_SIGN}[!-~]{{4,256}})",
     ),
     _make_exact(
         # «I like … as my password», «the word … as passphrase»
@@ -270,39 +260,27 @@ SPOKEN_PATTERNS = (
         r"(?i:passwords?|passwd|passphrase|passcode|pwd)\b(?! (?i:manager|rules?|polic|fields?|hash|reset|prompt))",
     ),
     _make_exact(
-        # 用 … 当密码, 把…作为我的密码
-        "password",
-        ("密码", "密碼", "口令", "暗号", "暗號"),
-        rf"(?<![!-~]){_NO_METHOD}(?P<secret>{_FIGURE_OR_SIGN}[!-~]{{6,64}})[\"'”’」]?\s?"
-        r"(?:作为|作為|当作|當作|当成|當成|当|當|做|作)(?:[我你他她它]们?的?)?[\u3400-\u9fff]{0,6}?(?:密码|密碼|口令|暗号|暗號)",
-    ),
-    _make_exact(
-        "password",
-        ("password", "passphrase", "密码", "密碼", "口令"),
-        rf"(?:(?i:passwords?|passphrase)|{_WORD_ZH})\s{{0,4}}(?:is|are|是|为|為|[:：=])\s{{0,4}}[\"'“「]"
-        r"(?P<secret>(?=[^\"'”」\n]{0,64}\d)[^\"'”」\n]{6,64})[\"'”」]",
-    ),
-    _make_exact(
         # DB_PASS=…, «pass: …»
         "password",
         ("pass", "pw"),
         r"(?i:(?<![a-z])(?:[a-z0-9]{1,20}_){0,4}(?:pass|pw|pswd))\s?(?:[:=：]|\bis\b)\s{0,4}"
-        rf"{QUOTE}?+{_MEASURE}{_NO_METHOD}"
+        rf"{QUOTE}?+{MEASURE}{_NO_METHOD}"
         rf"(?![!-~]{{0,64}}[/(]){_FIGURE_AND_LETTER}(?P<secret>[!-~]{{4,256}})",
     ),
     _make_chosen(
         "named_key",
         ("key", "token", "secret", "密匙", "密钥", "密鑰", "秘钥", "令牌"),
         rf"(?i:{_KEY}){QUOTE}?\s{{0,4}}(?:{_SAYS}\s{{0,4}}){{0,4}}+{QUOTE}?+"
-        rf"{_MEASURE}{_NO_METHOD}{_FIGURE_AND_LETTER}"
+        rf"{MEASURE}{_NO_METHOD}{_FIGURE_AND_LETTER}"
         # A full stop behind it ends the sentence.
         r"(?P<secret>[A-Za-z0-9_./+=~-]{7,255}[A-Za-z0-9_/+=~-])",
     ),
     _make_exact(
         "login",
-        ("credential", "login", "账号", "帳號", "用户名", "账密"),
-        r"(?:(?i:credentials?|logins?)|账号密码|帳號密碼|用户名密码|账密|账号)\s{0,4}"
+        ("credential", "log", "sign", "connect", "账号", "帳號", "用户名", "账密"),
+        r"(?:(?:(?i:credentials?|logins?)|账号密码|帳號密碼|用户名密码|账密|账号)\s{0,4}"
         r"(?:(?:are|is|[:：=]|是|为|為|用|都)\s{0,4}){0,3}+"
+        r"|(?i:\b(?:log|sign)(?:ging|ing)? ?in|\bconnect)(?: \w{1,20}){0,3}? (?:as|with) )"
         rf"[A-Za-z][\w.@-]{{1,40}}[:/](?P<secret>{_FIGURE_OR_SIGN}[^\s/，。；]{{4,256}})",
     ),
     _make_exact(
@@ -310,20 +288,6 @@ SPOKEN_PATTERNS = (
         ("/", ":"),
         r"(?:用|以|是)\s{0,2}[A-Za-z][A-Za-z0-9_.@-]{1,40}[/:]"
         rf"(?P<secret>{_FIGURE_OR_SIGN}[^\s/:，。；\u3400-\u9fff]{{4,64}})(?=\s?(?:去|来)?登[录陆錄])",
-    ),
-    _make_exact(
-        "login",
-        ("log", "sign", "connect"),
-        r"(?i:\b(?:log|sign)(?:ging|ing)? ?in|\bconnect)(?: \w{1,20}){0,3}? (?:as|with) [A-Za-z][\w.@-]{1,40}[/:]"
-        rf"(?P<secret>{_FIGURE_OR_SIGN}[^\s/:，。；]{{4,64}})",
-    ),
-    _make_exact(
-        "pin",
-        ("pin", "code", "combination", "combo"),
-        rf"(?i:\bmy (?:\w{{1,20}} ){{0,2}}pin|\bpin (?:code|number)|\bpasscode|\b{_LOCK}(?:['’]s)? (?:code|pin)"
-        rf"|\b(?:code|pin) (?:of|for|to|on)(?: [\w'’-]{{1,20}}){{0,3}}? {_LOCK}"
-        r"|\b(?:combination|combo)(?: (?:of|for|to|on)(?! \d)(?: [\w'’-]{1,20}){1,4}?)?|(?-i:\bPIN))(?:['’]s)?"
-        rf"(?:{_PAUSE}{_SPOKEN}){{0,6}}(?:{_PAUSE}|\s?=\s?){QUOTE}?{_MEASURE}(?P<secret>{_FIGURES})",
     ),
     _make_exact(
         # «The password, well, hunter2», 密码嗯就是 hunter2
@@ -344,8 +308,8 @@ SPOKEN_PATTERNS = (
             "锁码",
         ),
         r"(?:(?i:\b(?:password|passwd|passphrase|passcode|pwd)\b)|密码|密碼|口令|暗号|验证码|门禁码|开门码|[开解]锁码)"
-        rf"(?:{_PAUSE}?{_SPOKEN}){{0,6}}{_PAUSE}?{QUOTE}?{_MEASURE}{_NO_METHOD}"
-        rf"(?P<secret>(?<![!-~])(?:{_FIGURE_AND_LETTER}[!-~]{{5,256}}|{_FIGURES}))",
+        rf"(?:{PAUSE}?{SPOKEN}){{0,6}}{PAUSE}?{QUOTE}?{MEASURE}{_NO_METHOD}"
+        rf"(?P<secret>(?<![!-~])(?:{_FIGURE_AND_LETTER}[!-~]{{5,256}}|{FIGURES}))",
     ),
     _make_exact(
         "totp_seed",

@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+from knowhub.conversations.plain_secrets import PLAIN_PATTERNS
 from knowhub.conversations.random_words import find_random_words, looks_random
 from knowhub.conversations.secret_patterns import PATTERNS, PLACEHOLDER, SPOKEN_PATTERNS, SecretPattern
 from knowhub.core.unicode_forms import shorten
@@ -32,7 +33,7 @@ class DetectedSecret:
     redacted: str
 
 
-_HINTS = tuple(hint for pattern in PATTERNS for hint in pattern.hints)
+_HINTS = tuple(hint for pattern in (*PATTERNS, *PLAIN_PATTERNS) for hint in pattern.hints)
 
 
 def has_secret_hint(text: str) -> bool:
@@ -49,7 +50,7 @@ def find_secrets(text: str, offset: int = 0, most: int | None = 20) -> list[Dete
 
     `offset` is where the text begins in the whole that the positions shall refer to.
     """
-    return _keep_outer(_list_matches(text, PATTERNS, offset, is_sure=True))[:most]
+    return _keep_outer(_list_matches(text, (*PATTERNS, *PLAIN_PATTERNS), offset, is_sure=True))[:most]
 
 
 def find_possible_secrets(text: str) -> list[DetectedSecret]:
@@ -58,7 +59,7 @@ def find_possible_secrets(text: str) -> list[DetectedSecret]:
     The audit shows what it is sure of; here a password that is kept costs more than a word that is left out.
     """
     words = [DetectedSecret("password", at, end, _mask_value(text[at:end])) for at, end in find_random_words(text)]
-    return _keep_outer([*_list_matches(text, (*PATTERNS, *SPOKEN_PATTERNS), 0, is_sure=False), *words])
+    return _keep_outer([*_list_matches(text, (*PATTERNS, *SPOKEN_PATTERNS, *PLAIN_PATTERNS), 0, is_sure=False), *words])
 
 
 def _list_matches(text: str, patterns: Sequence[SecretPattern], offset: int, *, is_sure: bool) -> list[DetectedSecret]:

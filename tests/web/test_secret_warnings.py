@@ -28,6 +28,7 @@ async def send_and_list_warnings(
         ("/api/knowledge", {"content": TEXT}, "content"),
         ("/api/knowledge", {"task": "说明", "content": f"登录用 password: {SECRET} ，以后不变"}, "content"),
         ("/api/knowledge", {"content": LONG}, "content"),
+        ("/api/knowledge", {"content": "The wifi password at home is sunflower."}, "content"),
         ("/api/knowledge/batch", {"items": [{"content": "harmless"}, {"task": TEXT}]}, "items.1.task"),
         ("/api/resource", {"id": "site/login", "body": TEXT}, "body"),
         ("/api/context/nodes", {"category": "events", "content": TEXT}, "content"),

@@ -1,11 +1,21 @@
 """What leaves for a model: no credential, and all that only looks like one."""
 
+import re
+from pathlib import Path
+from typing import Final
+
 import pytest
 
 from knowhub.conversations.cleaning import clean_messages
 from knowhub.conversations.messages import Message
 from knowhub.conversations.secrets import COVER, redact_secrets
 from tests.credential_texts import make_credentials, make_harmless
+
+DATA: Final = Path(__file__).parents[2] / "data"
+# One sentence a line, in English and Chinese. Secrets are marked by «[[…]]».
+PLAIN_SECRETS: Final = (DATA / "plain_secrets.txt").read_text("utf-8").splitlines()
+PLAIN_HARMLESS: Final = (DATA / "plain_harmless.txt").read_text("utf-8").splitlines()
+_MARKED: Final = re.compile(r"\[\[(.*?)\]\]")
 
 
 def test_a_thousand_credentials_are_all_redacted() -> None:
@@ -18,6 +28,22 @@ def test_two_thousand_harmless_texts_are_unchanged() -> None:
     changed = [text for text in make_harmless(2000) if redact_secrets(text) != text]
 
     assert changed == []
+
+
+@pytest.mark.parametrize("line", PLAIN_SECRETS)
+def test_a_secret_in_plain_words_is_redacted(line: str) -> None:
+    marked = line.replace("\\n", "\n")
+    rest = _MARKED.sub(" ", marked)
+
+    redacted = redact_secrets(_MARKED.sub(r"\1", marked))
+
+    # A word such as «admin» may be the name of the account too.
+    assert [secret for secret in _MARKED.findall(marked) if redacted.count(secret) > rest.count(secret)] == []
+
+
+@pytest.mark.parametrize("text", PLAIN_HARMLESS)
+def test_what_mentions_a_secret_in_plain_words_is_unchanged(text: str) -> None:
+    assert redact_secrets(text) == text
 
 
 def test_a_credential_on_the_line_below_its_name_is_found() -> None:
@@ -42,6 +68,8 @@ def test_a_random_word_without_context_is_not_redacted() -> None:
         ("my PIN, I think, is 4821", "4821"),
         ("密码，我想想，是 hunter22", "hunter22"),
         ("门禁码4821", "4821"),
+        ('the password is "summer password 24"', "summer password 24"),
+        ("以後用 hunter_2pass 當密碼", "hunter_2pass"),
     ],
 )
 def test_a_secret_is_found_behind_words_of_speech(text: str, secret: str) -> None:
