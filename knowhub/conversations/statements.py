@@ -14,9 +14,9 @@ from typing import Final, TypeAlias
 import rjieba
 
 from knowhub.conversations import clauses, dates, lessons, statement_forms
+from knowhub.conversations.memory_changes import speak_as_user
 from knowhub.conversations.messages import Message
 from knowhub.conversations.sentences import MAX_SENTENCE_CHARS, Fold, Sentence, is_chinese, split_sentences
-from knowhub.conversations.support import speak_as_user
 
 Values: TypeAlias = tuple[tuple[str, str], ...]
 """Single-valued facts, each a slot and its value."""

@@ -39,14 +39,6 @@ _LEAST_STEM: Final = 3
 
 _LINE_QUOTED: Final = re.compile(r"^\s{0,9}>")
 _FENCE: Final = re.compile(r"^\s{0,9}(?:```|~~~)")
-# How a model writes about the user.
-_OF_USER_OWN: Final = re.compile(r"\b(?:the )?user['’]s\b", re.IGNORECASE)
-_OF_USER: Final = re.compile(
-    r"(?:\b(?:the )?user |^(?=(?:(?:now|currently|no longer) )?(?:lives|works|moved|relocated)\b))"
-    r"(?P<adverbs>(?:(?:now|currently|also|still|recently|just|no longer) ){0,2})(?P<verb>\w{1,30})",
-    re.IGNORECASE,
-)
-_FIRST_PERSON: Final = {"is": "am", "has": "have", "does": "do"}
 _SAME_FOR_ME: Final = re.compile(
     r"\b(?:me too|same (?:here|for me)|(?:so|neither) (?:am|do|have|did|can) i|as (?:am|do) i|like me|we both"
     r"|both of us|i(?:'m| am| do)? (?:too|also|as well))\b|我也|都一样|我们都"
@@ -132,16 +124,6 @@ def fold_word(word: str) -> str:
 def is_about_user(statement: str) -> bool:
     """Return whether the user is the subject of a statement."""
     return _ABOUT_USER.match(statement) is not None
-
-
-def speak_as_user(text: str) -> str:
-    """Return «The user lives in Rome.» as «I live in Rome.»; other texts as they are."""
-    return _OF_USER.sub(_speak, _OF_USER_OWN.sub("my", text)).replace("用户", "我")
-
-
-def _speak(match: re.Match[str]) -> str:
-    verb = match["verb"].lower()
-    return f"I {match['adverbs'].lower()}{_FIRST_PERSON.get(verb) or verb.removesuffix('s')}"
 
 
 def find_flaw(statement: str, category: str, cited: Sequence[Message], before: Sequence[Message]) -> str:
