@@ -111,7 +111,7 @@ TASK: Final = any_of(
 )
 
 CANCELLED: Final = any_of(
-    r"(?<!not )(?<!never )(?<!n't )(?<!n't been )(?<!not been )\bcancel(?:l?ed|s)\b|\b(?:had|have) to cancel\b"
+    r"(?<!not )(?<!never )(?<!n't )(?<!n't been )(?<!not been )\b(?:got )?cancel(?:l?ed|s)\b|\bha(?:d|ve) to cancel\b"
     r"|(?<!not )\b(?:called off|scrapped|(?:is|are) off(?! (?:the|my|by|to)\b))|\b(?:not|isn't|aren't) happening\b"
     r"|\b(?:won't|not going to) (?:happen|take place)\b",
     r"(?<![没别不未])(?<!没有)(?<!不会)(?<!不要)取消(?:[了掉啦]|(?=[，,。！!]|$))|[被已]经?取消|作罢|泡汤|黄了"

@@ -187,7 +187,7 @@ def _count_shared(candidate: CandidateMemory, row: Row) -> int:
             is_same = day.startswith(when) and (not named or both)
         else:
             # Without a day the words alone say which of the coming plans it is.
-            is_same = day >= when and both and 2 * len(both) >= len(named) and not _is_past(ends, when)
+            is_same = day >= when and 2 * len(both) > len(named) and not _is_past(ends, when)
         return 1 + len(both) if is_same else 0
     shared = len(list_content_words(candidate.content) & list_content_words(stored))
     # A plan of the past is about something else unless it shares more than a word.
@@ -198,7 +198,7 @@ def _find_plan_words(text: str, day: str) -> set[str]:
     """Return the words of a plan without its day, and without those that cancel it."""
     for mention in dates.iter_times(text, date.fromisoformat(day)):
         text = text.replace(mention.words, " ")
-    return list_content_words(CANCELLED.sub(" ", text.lower()))
+    return list_content_words(CANCELLED.sub(" ", text.lower()).replace("我", " "))
 
 
 def _is_past(text: str, day: str) -> bool:

@@ -86,6 +86,7 @@ async def test_what_was_said_beside_a_replaced_value_stays(first: str, then: str
         ("12月5号去苏州出差。", "上海出差取消了", ["苏州"]),
         ("12月5号我有钢琴课。", "钢琴课没取消", ["钢琴课"]),
         ("The offsite is on 5 December.", "The offsite was not cancelled.", ["offsite"]),
+        ("My flight to Riga is on 5 December.", "My flight to Oslo is cancelled.", ["Riga"]),
         ("I run a marathon on 5 December.", "Last year's marathon was cancelled.", ["marathon"]),
         ("I run a marathon on 5 December.", "He said the marathon is cancelled.", ["marathon"]),
         ("We leave for Lyon on 5 December.", "The dentist visit on 5 December is cancelled.", ["leave for Lyon"]),
