@@ -35,7 +35,7 @@ _TOLD: Final = re.compile(
 _COMING: Final = re.compile(
     r"\b(?:is|are|it's|am|will|have to|must|due(?! to)|gets|starts)\b|'(?:re|m|ll)\b|[要会将]|打算|准备|计划|明年"
 )
-_CLAUSE: Final = re.compile(r"[^,;，；。]+")
+CLAUSE: Final = re.compile(r"[^,;，；。]+")
 
 
 def split_clauses(bare: str, facts: Sequence[int]) -> list[tuple[int, int]]:
@@ -68,7 +68,7 @@ def find_due(text: str, said: date) -> date | None:
     day = dates.find_coming_day(text, said)
     if day is None or str(day.year) in text:
         return day
-    parts = (part[0] for part in _CLAUSE.finditer(text))
+    parts = (part[0] for part in CLAUSE.finditer(text))
     clause = next((part for part in parts if dates.find_coming_day(part, said) == day), text).lower()
     is_far = day.year > said.year and (day - said).days > _NEARER_DAYS
     return day if _COMING.search(clause) or not (is_far or _TOLD.search(clause)) else None

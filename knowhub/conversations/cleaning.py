@@ -9,7 +9,7 @@ from typing import Final
 from knowhub.conversations.messages import Message
 from knowhub.conversations.recalled import NOTHING_RECALLED, RecalledTexts, remove_recalled
 from knowhub.conversations.secrets import COVER, cover_secrets
-from knowhub.conversations.sentences import is_private
+from knowhub.conversations.sentences import is_only_private, is_private
 
 # A question or a demand that names a secret last: «What's your PIN?», «Enter the password for the mail.», 密码是多少？
 _ASKS: Final = re.compile(
@@ -35,12 +35,21 @@ def clean_messages(messages: Sequence[Message], known: RecalledTexts = NOTHING_R
     """Return the messages with secrets covered, and without what KnowHub said or `known` texts say.
 
     A message keeps its place, though nothing may be left of it: an application's, or one that somebody asks not to
-    remember.
+    remember. A message that only asks that means the one which its author wrote before it.
     """
     safe = [replace(message, content=cover_secrets(message.content)) for message in _cover_answers(messages)]
+    private: set[int] = set()
+    last: dict[tuple[str, str], int] = {}
+    for number, message in enumerate(safe):
+        author = (message.role, message.name)
+        if message.is_system or is_private(message.content):
+            private.add(number)
+            if author in last and message.is_user and is_only_private(message.content):
+                private.add(last[author])
+        last[author] = number
     return [
-        replace(message, content="") if message.is_system or is_private(message.content) else message
-        for message in remove_recalled(safe, known)
+        replace(message, content="") if number in private else message
+        for number, message in enumerate(remove_recalled(safe, known))
     ]
 
 

@@ -253,3 +253,23 @@ def _find_place(tag: object, kind: str, count: int) -> int | None:
     if match is None or match[1] != kind or not 1 <= int(match[2]) <= count:
         return None
     return int(match[2]) - 1
+
+
+# How a model writes about the user.
+_OF_USER_OWN: Final = re.compile(r"\b(?:the )?user['’]s\b", re.IGNORECASE)
+_OF_USER: Final = re.compile(
+    r"(?:\b(?:the )?user |^(?=(?:(?:now|currently|no longer) )?(?:lives|works|moved|relocated)\b))"
+    r"(?P<adverbs>(?:(?:now|currently|also|still|recently|just|no longer) ){0,2})(?P<verb>\w{1,30})",
+    re.IGNORECASE,
+)
+_FIRST_PERSON: Final = {"is": "am", "has": "have", "does": "do"}
+
+
+def speak_as_user(text: str) -> str:
+    """Return «The user lives in Rome.» as «I live in Rome.»; other texts as they are."""
+    return _OF_USER.sub(_speak, _OF_USER_OWN.sub("my", text)).replace("用户", "我")
+
+
+def _speak(match: re.Match[str]) -> str:
+    verb = match["verb"].lower()
+    return f"I {match['adverbs'].lower()}{_FIRST_PERSON.get(verb) or verb.removesuffix('s')}"

@@ -14,6 +14,8 @@ Fold: TypeAlias = Callable[[str], str]
 MAX_SENTENCE_CHARS: Final = 400
 MASK: Final = "▪"
 _SHORT_QUOTE_CHARS: Final = 16
+# Of «please», 谢谢 and the like.
+_SHORT_REST_CHARS: Final = 8
 
 _HAN: Final = re.compile(r"[\u4e00-\u9fff]")
 _FENCE: Final = re.compile(r"^\s*(?:```|~~~)")
@@ -73,18 +75,40 @@ _MATERIAL: Final = re.compile(
     r"|\brole-?play\b|你(?:来|现在)?扮演|角色扮演"
 )
 _SIGNED: Final = re.compile(r"\n[^\S\n]*(?:(?:best|kind) regards|regards|sincerely|yours|cheers)\b[^\n]{0,30}\s")
+# Text that the author wants written, translated or corrected: «Polish this bio: …», 写一首诗，第一句是：…. A note or a
+# reminder is none.
+_REQUESTED: Final = re.compile(
+    r"(?:^|[.!?\n;,]\s{0,3}|\b(?:please|now|then|and|help me|(?:can|could|would|will) you|you to) )"
+    r"(?:(?:write|draft|compose|continue|create|generate|invent|make|turn|convert|fix|correct|check|edit|improve|revise)"
+    r"(?: me| us| out| up)? (?:an?|the|this|that|it|my|our|his|her|their|some|one|another|these)\b"
+    r"|(?:polish|rephrase|reword|rewrite|proofread|shorten|translate)\b)"
+    r"(?![^.!?\n:：]{0,60}\b(?:down|notes?|reminders?|memory|memories|rules?|entry|sure)\b)[^.!?\n:：]{0,60}[:：]"
+    r"|(?:^|[。！？!?\n，,；;\s]|请|麻烦|[帮给替]我|帮忙|你)(?:[写编续拟](?:[写个]|一|几|两|点|些|首|篇|段|封|份|句)|改写|润色|缩写|扩写"
+    r"|仿写|起草|创作|生成|翻[译成]|[英中日]译|(?:修改|改[改成]?|纠正|检查)[^。！？\n：:]{0,12}?"
+    r"(?:话|句|段|文[章字稿]|作文|语病|语法|错别字|介绍|简介|稿)"
+    r"|[把将][^。！？\n：:，,]{0,10}[话句段文稿信]\w{0,4}(?:改|翻|润色|缩|译))[^。！？\n：:]{0,40}[：:]"
+)
 # The author asks not to remember the message.
 _PRIVATE: Final = re.compile(
-    r"(?<!i )(?<!we )\b(?:don't|do not|dont|never|please not|no need to) (?:ever |please |just )?"
-    r"(?:remember|memori[sz]e|save|store|record|note|(?:note|write) down|(?:keep|make|take) a (?:note|record) of)"
-    r" (?:this|it|that|any of|what|anything|my|i|the following)\b|n(?:'t|ot) write (?:this|it|that) down\b"
-    r"|\bthis is not to be (?:saved|stored|remembered|recorded|written|noted)\b|\b(?:this is|strictly) confidential\b"
-    r"|\boff the record\b|\bnot for (?:the record|your memory)\b|\bout of your memory\b|(?:请|帮我|替我|要)保密"
+    r"(?<!i )(?<!we )\b(?:don't|do not|dont|never|please not|no need to|needn't|need not)(?: need to| have to)?"
+    r" (?:ever |please |just )?(?:(?:remember|memori[sz]e|save|store|record|note|(?:note|write) down"
+    r"|(?:keep|make|take) a (?:note|record) of) (?:this|it|that|any of|what|anything|my|i|the following)\b"
+    r"|(?:keep|log) (?:this|that|any of (?:this|that))(?=\s{0,3}(?:[.,:;!)–—-]|$))"
+    r"|(?:put|add|enter|save|store|keep|write) (?:this|that|it|any of it|anything) (?:in|to|into) (?:your |the )?"
+    r"(?:memory|memories|notes|profile)\b)|n(?:'t|ot) write (?:this|it|that) down\b"
+    r"|\bnot (?:to be )?(?:saved|stored|remembered|recorded|memori[sz]ed|written|noted)(?=\s{0,3}(?:[.,:;!)–—-]|$))"
+    r"|\b(?:keep|leave) (?:this|that|it|all of this) out of (?:your |the )?(?:memory|memories|notes|records?)\b"
+    r"|\b(?:this is|strictly) confidential\b|\b(?:off|not for) the record\b|\bnot for your memory\b"
     r"|\bbetween (?:us|you and me)\s*[,:;—-]|\b(?:stays|keep (?:this|it|that)) between (?:us|you and me)\b"
     r"|(?<!i )(?<!we )\bkeep (?:this|that|it) (?:private|secret|confidential|to yourself)(?=\s?(?:$|[^\w\s]))"
     # «别记错了» and «别存成 PDF» say something else.
-    r"|(?:不要|[别別]|請勿|请勿|不用|无需|不必)(?:再|帮我|替我|给我|[把将][^，,。\n]{1,8})?"
-    r"(?:[记記](?:[住下录錄]|得我)|保存|存下|写进记忆|[记記存][了吧啊哦啦]{0,2}(?=[\s，,。；;：:！!]|$))"
+    r"|(?:不要|[别別]|請勿|请勿|不用|无需|不必|不需要)(?:再|就|帮我|替我|给我|往心里|[把将][^，,。\n]{1,8}){0,2}"
+    r"(?:[记記](?:[住下]|得我)|存下|写进记忆|[记記存][了吧啊哦啦]{0,2}(?=[\s，,。；;：:！!?？）)]|$)"
+    r"|(?:保存|[记記][录錄])(?:下来|了|啊|哦)?(?=这|以下|上面|我|任何|[，,。；;：:！!？?\s）)]|$))"
+    r"|(?:这|以下|下面|上面|接下来|刚才)[^，,。！？：:；\n]{0,8}?(?:不要|别|不用|不必|不需要)(?:再|就|帮我|替我|给我){0,2}[记存]"
+    r"(?![错混得挂成反])"
+    r"|(?:不要|别|不用|请勿)[^，,。！？\n]{0,8}?[记存写放加][到进入][^，,。！？\n]{0,4}(?:记忆|备忘|档案)"
+    r"|(?:请|帮我|替我|要)保密|私下说"
 )
 # The author asks to forget what was said before. It states nothing, and a model has to see it.
 _FORGET: Final = re.compile(
@@ -123,11 +147,12 @@ def split_sentences(content: str, fold: Fold = str) -> list[Sentence]:
     text = content[:MAX_MESSAGE_READ_CHARS]
     plain = _normalize(text, fold)
     # A letter with a longer lower case (İ) shifts all positions; then nothing is cut.
-    material = _MATERIAL.search(plain) if len(plain) == len(text) else None
+    found = [form.search(plain) for form in (_MATERIAL, _REQUESTED)] if len(plain) == len(text) else []
+    end = min((match.start() for match in found if match is not None), default=len(text))
     if _PRIVATE.search(plain) or _FORGET.search(plain) or ("\n" in plain and _SIGNED.search(plain)):
         return []
     said: list[Sentence] = []
-    for line, speaker in _iter_lines(text[: material.start()] if material is not None else text):
+    for line, speaker in _iter_lines(text[:end]):
         parts = (_shorten(part) for part in _split_line(_INLINE_CODE.sub(r"\1", line)))
         said += (Sentence(part, _normalize(mask_quoted(part), fold), speaker) for part in parts if part)
     return said
@@ -142,6 +167,12 @@ def find_forget_request(content: str, fold: Fold = str) -> str:
     """Return the sentences in lower case that ask to forget something; empty where none does."""
     plain = _normalize(content[:MAX_MESSAGE_READ_CHARS], fold)
     return " ".join(part for part in map(str.strip, _END.split(plain)) if _FORGET.search(part))
+
+
+def is_only_private(content: str, fold: Fold = str) -> bool:
+    """Return whether a message says nothing but that what was said before is not to be remembered."""
+    rest, count = _PRIVATE.subn("", _normalize(content[:MAX_MESSAGE_READ_CHARS], fold))
+    return count > 0 and len("".join(filter(str.isalnum, rest))) <= _SHORT_REST_CHARS
 
 
 def mask_quoted(text: str) -> str:

@@ -28,7 +28,6 @@ REQUEST: Final = any_of(
     r"\b(?! (?:when|how|the time|what|where|who|why|if|me|you|our)\b)",
     rf"{_START}(?:please |can you |could you )?remind (?:me|us) (?!how|of how|what|why|that life)",
     rf"{_START_ZH}(?:[^，,。不没别忘我他她]{{0,8}}?|(?:请|你)?[帮给]我(?:也|都)?)(?:记住|记一下|记下来?|记着|牢记)(?!了?[吗没么]|你|密码)",
-    rf"{_START_ZH}(?:请|到时候|记得|帮我|提前|也|要|再){{0,3}}提醒(?:一下)?我",
 )
 
 # Behind a comma, «always» mostly goes on about somebody: «a good friend, always there».
@@ -51,7 +50,6 @@ INSTRUCTION: Final = any_of(
     r"|em[- ]dashes|bullet (?:points|lists))\b(?! here| in (?:this|that|the))",
     r"\b(?:house |my |our |one |a )rules?\b[^.?!:]{0,24}:",
     r"(?<![了完好之起天月年])(?:以后|今后|往后)[^，,。？?]{0,8}?(?:一律|都|要|请|别|不要|不再|必须|统一|不准|不许|不用|用|改|只|先|直接|务必|给我|按|叫)",
-    r"(?:从现在(?:起|开始)|从今(?:以后|往后|天起|天开始)|下次(?:起|开始))",
     rf"{_START_ZH}(?:你|请|一定)?每次[^，,。？?]{{0,14}}?(?:都(?!会|报|失败|出错|是|很|有|不行|没|崩|卡)|先|必须|要|记得|不要|别)",
     r"一律|永远(?:不要|别|不许)|绝对不(?:许|要|能|准)|不许|严禁|始终(?:要|用)|总是用",
     r"(?:不要|别)(?:再)?(?:用|发|加|带|写)(?:任何|那么多|太多|那些)?(?:小)?(?:表情|emoji|颜文字|感叹号|客套话)",
@@ -110,12 +108,14 @@ REPORTED: Final = any_of(
 )
 TASK: Final = any_of(
     r"^(?:please )?(?:(?:can|could|would|will) you|write|draft|make|create|book|find|show|give|tell)\b",
-    r"^(?:请|麻烦|那)?你?(?:帮我|给我|替我|写|编|生成|起草|画|做)(?:一|个|篇|首|段|封|份|查|看|订|排|算|想|整理|列)",
 )
 
 CANCELLED: Final = any_of(
-    r"\b(?:cancel(?:l?ed|s)|called off|(?:is|are) off|not happening|(?:won't|not going to) happen)\b",
-    r"取消|作罢|泡汤|不[去办来开搞做](?:了|成)",
+    r"(?<!not )(?<!never )(?<!n't )(?<!n't been )(?<!not been )\b(?:got )?cancel(?:l?ed|s)\b|\bha(?:d|ve) to cancel\b"
+    r"|(?<!not )\b(?:called off|scrapped|(?:is|are) off(?! (?:the|my|by|to)\b))|\b(?:not|isn't|aren't) happening\b"
+    r"|\b(?:won't|not going to) (?:happen|take place)\b",
+    r"(?<![没别不未])(?<!没有)(?<!不会)(?<!不要)取消(?:[了掉啦]|(?=[，,。！!]|$))|[被已]经?取消|作罢|泡汤|黄了"
+    r"|不(?:用|能)?(?:[去来办开搞做考看约见上]|参加)(?:[了啦]|成)",
 )
 # A plan that takes the place of an earlier one.
 CHANGE: Final = any_of(
@@ -136,16 +136,17 @@ _ROLES: Final = (
     r"|scientist|researcher|manager|consultant|accountant|architect|chef|pilot|journalist|editor|pharmacist|dentist"
     r"|therapist|mechanic|electrician|carpenter|librarian|photographer|musician|artist|freelancer|professor|lecturer"
     r"|admin|sre|dba|cto|ceo|founder|paramedic|midwife|vet|farmer|baker|barista|plumber|producer|director|officer"
-    r"|technician|tester|intern|postdoc|mother|father"
 )
 _NOW: Final = r"(?:now |currently |also |still |just |recently |finally |already ){0,2}"
 _NO: Final = r"(?P<no>no longer |don't |do not |dont |not )?"
 _ELSEWHERE: Final = r"(?!(?:an?|my|the|this|that|home|it|you|me|him|her|them|hope|fear)\b)"
-_MOVED: Final = rf"(?:^|\bi |\bi've |\bi have ){_NOW}(?:moved|relocated) (?:back )?to {_ELSEWHERE}"
+_MOVED: Final = rf"(?:^|\b(?:i|we)(?:'ve| have)? ){_NOW}(?:moved|relocated) (?:back )?to {_ELSEWHERE}"
 _AGO: Final = r"(?=\s(?:last|this|yesterday)\b|\s(?:\d{1,2}|an?|one|two|three|four|five|six|some) \w{3,5}s? ago\b)"
 _I_ZH: Final = r"(?:^|[，,。；;\s]|我)(?:现在|目前|就|一直|还|已经|其实|刚|上周|上个?月底?|去年|今年|最近|正式)*+"
 _NO_ZH: Final = r"(?P<no>不再|不)?"
 _END_ZH: Final = r"(?=[了吧，,、。；;！!？?\s]|就行|就好|就可以|$)"
+_WORKPLACE_ZH: Final = r"[^，,。；;！!？?\n什么哪家]{2,16}?"
+_SINCE_ZH: Final = r"(?:已经|刚刚?|最近|上周|上个?月)*+(?:从[^，,。离辞跳换入]{1,10})?"
 _TONGUE_ZH: Final = r"(?P<value>中文|英文|英语|日语|日文|法语|德语|粤语|普通话)"
 _SAME_SLOT: Final = {
     "timezone": "time zone|timezone|时区", "native language": "native language|mother tongue|first language|母语",
@@ -169,10 +170,10 @@ _SLOT_FORMS: Final = {
     "home": (
         rf"(?:\bi(?:'m| am|m)? |(?:,|\band) ){_NOW}{_NO}(?:live|living|based) in {_ELSEWHERE}{_NAME}{_END}",
         rf"{_MOVED}(?:{_NAME}{_AGO}|{_CAPITAL}{_END})",
-        rf"{_I_ZH}{_NO_ZH}住在(?P<name>[^，,。.；;！!？?、\s什么哪谁]{{1,14}}?){_END_ZH}",
+        rf"{_I_ZH}{_NO_ZH}住(?:在|(?![院校店家了着过不一]|宿舍|酒店|宾馆|公司))(?P<place>[^，,。.；;！!？?、\s什么哪谁]{{1,14}}?){_END_ZH}",
         (
             rf"{_I_ZH}(?:从[^，,。；;！!？?\n搬]{{1,8}})?搬(?:到|去|来|回)了?(?![一新那这另])(?![^，,。]{{0,6}}[楼房屋区])"
-            rf"(?P<name>[^，,。；;！!？?\n一新个的服集云仓目办]{{2,8}}?){_END_ZH}"
+            rf"(?P<place>[^，,。；;！!？?\n一新个的服集云仓目办]{{2,8}}?){_END_ZH}"
         ),
     ),
     "job": (
@@ -187,8 +188,17 @@ _SLOT_FORMS: Final = {
         ),
     ),
     "employer": (
-        rf"\bi {_NOW}{_NO}work (?:at|for) {_ELSEWHERE}{_CAPITAL}{_END}",
-        rf"我(?:现在|目前)?在(?P<name>[^，,。；;！!？?\n什么哪家]{{2,16}}?)(?:工作|上班|任职|就职){_END_ZH}",
+        rf"\bi {_NOW}{_NO}work (?:at|for) (?:the )?{_ELSEWHERE}{_CAPITAL}{_END}",
+        (
+            r"\bi(?:'ve| have)? (?:started work(?:ing)?|(?:started|got|found) a (?:new )?(?:job|role)"
+            r"|(?:quit|left) [^,.;!?\n]{1,40}(?:,|;| and) (?:and |now )?i(?:'m| am|) ?(?:now )?(?:work(?:ing)?)?) ?"
+            rf"(?:at|for|with) (?:the )?{_ELSEWHERE}{_CAPITAL}{_END}"
+        ),
+        rf"(?:我(?:现在|目前)?|^(?:现在|目前))在(?P<place>{_WORKPLACE_ZH})(?:工作|上班|任职|就职){_END_ZH}",
+        (
+            rf"(?:^|我){_SINCE_ZH}(?:入职|跳槽[到去]|(?:离职|辞职|换(?:了?工作|了?公司))了?[，,]我?(?:现在|目前)?(?:在|去))了?"
+            rf"(?P<place>{_WORKPLACE_ZH})(?:工作|上班)?{_END_ZH}"
+        ),
     ),
     "age": (
         r"\bi(?:'m| am|m) (?P<value>\d{1,2}) ?(?:years old|y/?o\b)",
@@ -200,6 +210,8 @@ _SLOT_FORMS: Final = {
         rf"(?:回答|回复|答复)[^，,。]{{0,8}}?用{_TONGUE_ZH}",
     ),
     "": (
+        rf"(?<!of )\bmy (?P<slot>(?:favou?rite|preferred|go-to) (?:\w+ ){{0,2}}?\w+)(?:'s| is) (?:now )?{_ANY}{_END}",
+        rf"我(?P<slot>最[喜爱][^，,。；;！!？?\n是]{{0,3}}?的[^，,。；;！!？?\n是现已]{{1,8}})(?:现在)?是(?P<value>\w{{1,16}}?){_END_ZH}",
         rf"\bmy {_NAMED}(?:'s| is| are) (?:now )?{_NO}(?!what |in |too |so ){_MIXED}{_END}",
         rf"我的?{_NAMED}(?:现在|就)?(?:是|在)(?P<mixed>[^，,。；;！!？?\n什么哪]{{1,24}}?)(?=[，,。；;！!？?\s]|$)",
     ),

@@ -14,19 +14,12 @@ from typing import Final, TypeAlias
 import rjieba
 
 from knowhub.conversations import clauses, dates, lessons, statement_forms
+from knowhub.conversations.memory_changes import speak_as_user
 from knowhub.conversations.messages import Message
 from knowhub.conversations.sentences import MAX_SENTENCE_CHARS, Fold, Sentence, is_chinese, split_sentences
 
 Values: TypeAlias = tuple[tuple[str, str], ...]
 """Single-valued facts, each a slot and its value."""
-# How a model writes about the user.
-_OWN: Final = re.compile(r"\b(?:the )?user['’]s\b", re.IGNORECASE)
-_ABOUT_USER: Final = re.compile(
-    r"(?:\b(?:the )?user |^(?=(?:(?:now|currently|no longer) )?(?:lives|works|moved|relocated)\b))"
-    r"(?P<adverbs>(?:(?:now|currently|also|still|recently|just|no longer) ){0,2})(?P<verb>\w{1,30})",
-    re.IGNORECASE,
-)
-_FIRST_PERSON: Final = {"is": "am", "has": "have", "does": "do"}
 _LEAST_COMPLETE_CHARS: Final = {True: 34, False: 8}
 
 
@@ -97,7 +90,7 @@ def read_statements(messages: Sequence[Message], fold: Fold = str) -> list[State
 
 def read_values(text: str, fold: Fold = str) -> tuple[Values, Values]:
     """Return the single-valued facts of a text, by or about «the user», and those that it says are not so any more."""
-    spoken = _speak_as_user(text)
+    spoken = speak_as_user(text)
     found = [
         fact
         for said in split_sentences(spoken, fold)
@@ -105,16 +98,6 @@ def read_values(text: str, fold: Fold = str) -> tuple[Values, Values]:
         if _is_own(said.bare, fact.start)
     ]
     return _split_values(found)
-
-
-def _speak_as_user(text: str) -> str:
-    """Return «The user lives in Rome.» as «I live in Rome.»; other texts as they are."""
-    return _ABOUT_USER.sub(_speak, _OWN.sub("my", text)).replace("用户", "我")
-
-
-def _speak(match: re.Match[str]) -> str:
-    verb = match["verb"].lower()
-    return f"I {match['adverbs'].lower()}{_FIRST_PERSON.get(verb) or verb.removesuffix('s')}"
 
 
 def _attribute(statement: Statement, name: str, labels: Counter[str]) -> Statement:
@@ -138,6 +121,8 @@ def _read_sentence(number: int, sentences: Sequence[Sentence], at: int, said: da
         own = [fact for fact in facts if start <= fact.value_start < end]
         part, words = text[start:end], bare[start:end]
         kind, due = _find_kind(bare, start, end), said and clauses.find_due(part, said)
+        over = statement_forms.CANCELLED.search(words)
+        is_over = over is not None and _is_own(bare, start + over.start())
         is_asked = kind in {StatementKind.REQUEST, StatementKind.INSTRUCTION}
         if kind is not None and is_asked:
             if len(sentences) == 1 and statement_forms.POINTING.search(bare):
@@ -146,13 +131,12 @@ def _read_sentence(number: int, sentences: Sequence[Sentence], at: int, said: da
             yield Statement(kind, part, (number,), *_split_values(own), due)
         elif own:
             is_order = all(fact.slot in {"called", "reply language"} for fact in own)
-            kind = StatementKind.INSTRUCTION if is_order else StatementKind.INTRODUCTION
+            kind = StatementKind.INSTRUCTION if is_order else kind or StatementKind.INTRODUCTION
             yield Statement(kind, part, (number,), *_split_values(own))
         elif kind is not None:
             yield Statement(kind, part, (number,))
-        elif due and not statement_forms.TASK.search(bare):
+        elif (due or is_over) and not statement_forms.TASK.search(bare):
             is_change = statement_forms.CHANGE.search(words) is not None
-            is_over = statement_forms.CANCELLED.search(words) is not None
             yield Statement(StatementKind.PLAN, part, (number,), (), (), due, is_change, is_over)
         elif facts and not statement_forms.REPORTED.search(words):
             yield Statement(StatementKind.INTRODUCTION, part, (number,))
@@ -196,6 +180,8 @@ class _Fact:
     is_ended: bool
 
 
+# A common noun that ends so is no town and no firm: 宿舍, 医院.
+_COMMON_PLACES: Final = "院校学厂所局家店馆司位舍地行府部室楼房屋边里面桌网上下"
 _TRAILING: Final = re.compile(r"(?:\s{0,4}(?:now|currently|these days|any ?more|any longer|at all|[了吧啦呢])){1,4}$")
 
 
@@ -203,13 +189,14 @@ def _find_facts(text: str, bare: str, *, is_plain: bool = False) -> list[_Fact]:
     facts: dict[str, _Fact] = {}
     for slot, match in ((slot, match) for slot, form in statement_forms.SLOTS for match in form.finditer(bare)):
         groups = match.groupdict()
-        group = next(group for group in ("value", "name", "capital", "mixed") if groups.get(group))
+        group = next(group for group in ("value", "name", "place", "capital", "mixed") if groups.get(group))
         value = _TRAILING.sub("", groups[group].strip(" .。▪")).strip()
         # Invisible characters shift the positions.
         start = match.start(group) if len(text) == len(bare) else max(text.lower().find(value), 0)
         is_sure = _is_value(group, value, text, start) if value else None
         if is_sure is not None:
-            name, value = slot or statement_forms.NAMED_SLOTS[match["slot"]], value if is_sure or is_plain else ""
+            name = slot or statement_forms.NAMED_SLOTS.get(match["slot"]) or match["slot"].replace("favour", "favor")
+            value = value if is_sure or is_plain else ""
             facts.setdefault(name, _Fact(name, value, match.start(), match.start(group), bool(groups.get("no"))))
     return sorted(facts.values(), key=lambda fact: fact.start)
 
@@ -223,7 +210,8 @@ def _is_value(group: str, value: str, text: str, start: int) -> bool | None:
     tags = [tag for _, tag in rjieba.tag(value)]
     # Verbs and function words make no name, and many a town is tagged as a common noun.
     if len(tags) == 1:
-        return None if tags[0][0] in "vr" else tags[0] not in {"n", "s", "f", "t"}
+        is_town = group == "place" and tags[0] == "n" and value[-1] not in _COMMON_PLACES
+        return None if tags[0][0] in "vr" else is_town or tags[0] not in {"n", "s", "f", "t"}
     return None if any(tag == "v" or tag[0] in "drfpucymt" for tag in tags) else True
 
 

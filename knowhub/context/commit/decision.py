@@ -24,9 +24,11 @@ from knowhub.context.commit_model import CandidateMemory, SessionCommit
 from knowhub.context.model import READING, ContextSummary, MemoryContext
 from knowhub.context.queries import list_memories_in
 from knowhub.context.reading import add_messages
-from knowhub.conversations import dates, statement_forms
+from knowhub.conversations import dates
+from knowhub.conversations.clauses import CLAUSE
 from knowhub.conversations.messages import Message
 from knowhub.conversations.sentences import Fold
+from knowhub.conversations.statement_forms import CANCELLED
 from knowhub.conversations.support import list_content_words
 from knowhub.core import clock
 from knowhub.core.operation import Draft, Row, Unchanged, View, Write, is_live
@@ -34,6 +36,7 @@ from knowhub.core.operation import Draft, Row, Unchanged, View, Write, is_live
 COMMIT_SESSION: Final = "commit_session"
 # At most so many plans are compared with what changes one.
 _MAX_PLANS: Final = 200
+_MOST_AHEAD_S: Final = 86_400
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,6 +142,10 @@ class CommitDecider:
 def plan_candidate(view: View, writer: ContextWriter, whose: MemoryContext, candidate: CandidateMemory) -> PlannedWrite:
     """Plan a candidate on the rows as they are by now, and write what it says."""
     facts = candidate.facts
+    if str(facts.get("said_at") or "") > clock.iso(view.now + _MOST_AHEAD_S):
+        # A clock that runs ahead must not outlast what is said later.
+        candidate = replace(candidate, facts={**facts, "said_at": clock.iso(view.now)})
+        facts = candidate.facts
     if facts.get("is_change") or facts.get("is_over"):
         replaced = _find_replaced_plan(view, writer, candidate, whose)
         if replaced is not None:
@@ -172,9 +179,16 @@ def _count_shared(candidate: CandidateMemory, row: Row) -> int:
     facts, stored = candidate.facts, str(row["content"])
     day = str(row["metadata"].get("said_at") or "")
     if facts.get("is_over"):
-        named, known = (_find_plan_words(text, facts["date"]) for text in (candidate.content, stored))
-        is_same = day.startswith(facts["date"]) and (not named or named & known)
-        return 1 + len(named & known) if is_same else 0
+        when = facts.get("date") or str(facts.get("said_at") or facts["noted_at"])[:10]
+        ends = next((part[0] for part in CLAUSE.finditer(candidate.content) if CANCELLED.search(part[0].lower())), "")
+        named, known = (_find_plan_words(text, when) for text in (ends, stored))
+        both = named & known
+        if facts.get("date"):
+            is_same = day.startswith(when) and (not named or both)
+        else:
+            # Without a day the words alone say which of the coming plans it is.
+            is_same = day >= when and 2 * len(both) > len(named) and not _is_past(ends, when)
+        return 1 + len(both) if is_same else 0
     shared = len(list_content_words(candidate.content) & list_content_words(stored))
     # A plan of the past is about something else unless it shares more than a word.
     return shared if shared > int(day < str(facts.get("said_at") or "")) else 0
@@ -184,7 +198,14 @@ def _find_plan_words(text: str, day: str) -> set[str]:
     """Return the words of a plan without its day, and without those that cancel it."""
     for mention in dates.iter_times(text, date.fromisoformat(day)):
         text = text.replace(mention.words, " ")
-    return list_content_words(statement_forms.CANCELLED.sub(" ", text.lower()))
+    return list_content_words(CANCELLED.sub(" ", text.lower()).replace("我", " "))
+
+
+def _is_past(text: str, day: str) -> bool:
+    """Return whether a text names a time before a day: «last year's run was cancelled»."""
+    said = date.fromisoformat(day)
+    times = (mention.reading for mention in dates.iter_times(text, said))
+    return any(time is not None and time.last < said and not time.every_year for time in times)
 
 
 def _list_new(

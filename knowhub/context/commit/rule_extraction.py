@@ -1,5 +1,6 @@
 """The memories that a session's own words give without a model, and the checks of each."""
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -30,7 +31,8 @@ _MAX_CONTENT: Final = 8_000
 _MAX_KEY: Final = 200
 _MAX_SOURCES: Final = 50
 _TITLE_CHARS: Final = 60
-_PREFERENCE_SLOTS: Final = frozenset({"called", "reply language"})
+# The slots that are preferences: «my favorite color is …».
+_TASTE: Final = re.compile(r"called$|reply language$|(?:favorite|preferred|go-to) |最[喜爱]")
 _CATEGORIES: Final[Mapping[StatementKind, MemoryCategory]] = {
     StatementKind.INTRODUCTION: MemoryCategory.PROFILE,
     StatementKind.PREFERENCE: MemoryCategory.PREFERENCES,
@@ -149,7 +151,8 @@ def _make_candidate(session_uri: str, messages: Sequence[Message], statement: St
 def _find_category(statement: Statement) -> MemoryCategory:
     slots = {slot for slot, _ in statement.values}
     if slots:
-        return MemoryCategory.PREFERENCES if slots <= _PREFERENCE_SLOTS else MemoryCategory.PROFILE
+        is_taste = all(_TASTE.match(slot) for slot in slots)
+        return MemoryCategory.PREFERENCES if is_taste else MemoryCategory.PROFILE
     return MemoryCategory.EVENTS if statement.day is not None else _CATEGORIES[statement.kind]
 
 

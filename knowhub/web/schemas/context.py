@@ -106,7 +106,10 @@ class SessionMessage(Part):
     message_id: MessageId | None = Field(
         default=None, description="Memories refer to it. A message with a known id is not stored again."
     )
-    timestamp: SpokenAt | None = Field(default=None, description="When it was said; stored as it was sent.")
+    timestamp: SpokenAt | None = Field(
+        default=None,
+        description="When it was said; stored as it was sent. Memories take more than a day ahead for now.",
+    )
 
     def to_message(self) -> Message:
         """Return the parsed message."""

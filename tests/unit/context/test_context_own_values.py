@@ -30,6 +30,14 @@ def values_of(profile: Row) -> dict[str, str]:
         ("I work as a nurse and live in Oslo.", "I work as a teacher.", ["teacher", "Oslo"], "nurse"),
         ("My name is Bo, I work as a nurse and I live in Rome.", "I live in Bonn.", ["Bo", "nurse", "Bonn"], "Rome"),
         ("我叫李雷，是一名医生，住在上海。", "我搬到北京了。", ["李雷", "医生", "北京"], "上海"),
+        ("我住在西安。", "搬到宝鸡了", ["宝鸡"], "西安"),
+        ("我住在西安。", "现在住咸阳", ["咸阳"], "西安"),
+        ("我住在西安。", "我搬到宿舍了。", ["西安", "宿舍"], "宝鸡"),
+        ("I work at the Charité.", "I quit the Charité, I'm with Helios now.", ["Helios"], "work at the Charité"),
+        ("I work for Monzo.", "I've started a new job at Tesco.", ["Tesco"], "Monzo"),
+        ("I work for Monzo.", "I'm with Anna now and I live in Bonn.", ["Monzo", "Bonn"], "Tesco"),
+        ("我在小米上班。", "我跳槽到比亚迪了", ["比亚迪"], "小米"),
+        ("我在华为上班。", "我从华为离职了，现在在大疆", ["大疆"], "在华为上班"),
     ],
 )
 async def test_a_newer_home_or_job_replaces_only_its_part_of_the_sentence(
@@ -70,6 +78,17 @@ async def test_what_was_said_beside_a_replaced_value_stays(first: str, then: str
     [
         ("My dentist visit is on 5 December.", "The dentist visit on 5 December is cancelled.", []),
         ("我12月5号看牙医。", "12月5号不去了。", []),
+        ("I have a dentist appointment on 5 December.", "The dentist is cancelled.", []),
+        ("Our team offsite is on 5 December.", "They called off the offsite.", []),
+        ("I have a vet appointment on 5 December.", "I had to cancel the vet appointment.", []),
+        ("我12月5号看牙医。", "看牙医取消了", []),
+        ("我12月5号体检。", "体检我取消了，最近太忙", []),
+        ("12月5号去苏州出差。", "上海出差取消了", ["苏州"]),
+        ("12月5号我有钢琴课。", "钢琴课没取消", ["钢琴课"]),
+        ("The offsite is on 5 December.", "The offsite was not cancelled.", ["offsite"]),
+        ("My flight to Riga is on 5 December.", "My flight to Oslo is cancelled.", ["Riga"]),
+        ("I run a marathon on 5 December.", "Last year's marathon was cancelled.", ["marathon"]),
+        ("I run a marathon on 5 December.", "He said the marathon is cancelled.", ["marathon"]),
         ("We leave for Lyon on 5 December.", "The dentist visit on 5 December is cancelled.", ["leave for Lyon"]),
     ],
 )
@@ -147,3 +166,46 @@ async def test_earlier_or_unrelated_statements_end_nothing(
     await desk.commit(user_message(said[0], "m2", said[1]), session_id="s2")
 
     assert desk.of(MemoryCategory.PROFILE) == [before]
+
+
+@pytest.mark.parametrize(
+    ("first", "then", "left"),
+    [
+        ("my favorite color is green", "my favorite color is blue now", ["my favorite color is blue now"]),
+        ("My favourite color is green.", "My favorite color is blue.", ["My favorite color is blue."]),
+        ("我最喜欢的颜色是绿色", "我最喜欢的颜色现在是蓝色", ["我最喜欢的颜色现在是蓝色"]),
+        ("I prefer tea over coffee", "i prefer tea over coffee!", ["I prefer tea over coffee"]),
+        ("My favorite color is green.", "My favorite band is Elbow.", None),
+        ("我最喜欢的颜色是绿色", "我女儿最喜欢的颜色是蓝色", None),
+    ],
+)
+async def test_a_favorite_is_replaced_by_a_newer_of_the_same_kind(
+    first: str, then: str, left: list[str] | None
+) -> None:
+    desk = CommitBench()
+    await desk.commit(user_message(first, "m1", "2026-11-02T10:00:00Z"))
+
+    await desk.commit(user_message(then, "m2", "2026-11-03T10:00:00Z"), session_id="s2")
+
+    stated = [row["content"] for row in desk.of(MemoryCategory.PREFERENCES)]
+    assert stated == left if left is not None else first in stated
+
+
+async def test_a_time_far_ahead_does_not_outlast_what_is_said_later() -> None:
+    desk = CommitBench()
+    await desk.commit(user_message("I live in Rome.", "m1", "3026-05-11T09:00:00Z"))
+
+    await desk.commit(user_message("I live in Bonn."), session_id="s2")
+
+    (profile,) = desk.of(MemoryCategory.PROFILE)
+    assert profile["content"] == "I live in Bonn."
+
+
+@pytest.mark.parametrize("asked", ["Please don't save this.", "off the record", "这个别记"])
+async def test_a_request_alone_means_the_message_before(asked: str) -> None:
+    desk = CommitBench()
+
+    await desk.commit(user_message("I live in Oslo."), user_message("I'm allergic to figs."), user_message(asked))
+
+    assert [row["content"] for row in desk.of(MemoryCategory.PROFILE)] == ["I live in Oslo."]
+    assert desk.of(MemoryCategory.PREFERENCES) == []

@@ -456,3 +456,63 @@ def test_without_failure_remedy_or_success_there_is_no_lesson(talk: list[tuple[s
 )
 def test_somebody_may_ask_not_to_remember_a_message(said: str, is_asked: bool) -> None:
     assert is_private(said) is is_asked
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "Polish this bio: I am a dentist from Lyon",
+        "write a haiku that begins: My name is Basho",
+        "Could you shorten this: I'm allergic to peanuts.",
+        "Make this sound more formal: I'm a vet and I love dogs.",
+        "帮我写个故事，开头是：我是一名侦探",
+        "翻成英文：我对花生过敏",
+        "把这句话改一下：我叫李白，住在长安。",
+        "帮我改改这段自我介绍：我是一名护士，住在天津",
+    ],
+)
+def test_a_text_to_write_or_to_edit_states_nothing(said: str) -> None:
+    assert read_texts(said) == []
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "Please write this down: I'm allergic to peanuts.",
+        "Make a note: I never eat meat.",
+        "From now on write answers like this: short and plain.",
+        "自我介绍一下：我叫林涛，住在南京。",
+        "更正：我住在温州。",
+    ],
+)
+def test_a_colon_alone_makes_no_text_to_edit(said: str) -> None:
+    assert read_texts(said)
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "I'm allergic to latex. Don't save this.",
+        "My name is Zed Orr, but keep that out of your memory.",
+        "I live in Bern. Not to be remembered.",
+        "Please don't add this to your notes: I prefer gin.",
+        "这个别记：我对乳胶过敏",
+        "我住在丽江，不用帮我记",
+        "请不要把这个记到记忆里：我不吃肉",
+    ],
+)
+def test_what_is_not_to_be_remembered_states_nothing(said: str) -> None:
+    assert read_texts(said) == []
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "Never save files to the desktop.",
+        "From now on don't log debug output.",
+        "别忘记我对芒果过敏",
+        "以后不要保存临时文件",
+    ],
+)
+def test_what_is_not_to_be_saved_elsewhere_is_a_statement(said: str) -> None:
+    assert read_texts(said)
