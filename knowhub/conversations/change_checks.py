@@ -199,9 +199,14 @@ class ChangeChecks:
 
     @cached_property
     def _units(self) -> dict[str, set[Units]]:
-        """The units of each figure that is not said in words, too: there it may have any."""
+        """The units of each figure. Those said in words, too, are left out: there they may have any unit."""
         spoken, found = read_spoken(_NUMBER.sub(" ", self._text)), list_units(self._text)
         return {number: units for number, units in found.items() if spoken.isdisjoint(_read_digits(number))}
+
+    @cached_property
+    def _figures(self) -> frozenset[str]:
+        """The numbers as they are written, without commas between thousands."""
+        return frozenset(number.replace(",", "") for number in _iter_numbers(self._text))
 
     @cached_property
     def _numbers(self) -> frozenset[int]:
@@ -250,7 +255,7 @@ class ChangeChecks:
         )
 
     def _is_number_known(self, number: str) -> bool:
-        if number in self._text or number.replace(",", "") in self._text.replace(",", ""):
+        if number.replace(",", "") in self._figures:
             return True
         parts = _read_digits(number)
         if ":" in number and parts[0] > _HALF_DAY:
@@ -379,9 +384,9 @@ def read_lasting_values(statement: str, said_on: date | None) -> tuple[dict[str,
 
 
 def _is_same_subject(memory: str, statement: str) -> bool:
-    """Return whether a statement may take the place of a memory, or is about another single-valued fact, or none.
+    """Return whether a statement may replace a memory: both give the same single-valued fact, or neither gives one.
 
-    Where neither gives such a fact, the model knows best: «moved to the emergency ward» ends «nurse in the ICU».
+    Where only one gives such a fact, they must share a word. «Moved to the emergency ward» replaces «nurse in the ICU».
     """
     slots, others = _list_slots(memory), _list_slots(statement)
     if slots and others:

@@ -1,4 +1,4 @@
-"""Clauses of a sentence: a fact that ends later takes no other with it, and the past is no plan."""
+"""Split a sentence into clauses, each with its facts, cut off a question at its end, and find the day of a plan."""
 
 import re
 from collections.abc import Sequence

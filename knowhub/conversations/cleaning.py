@@ -34,8 +34,8 @@ _NO_ANSWER: Final = re.compile(
 def clean_messages(messages: Sequence[Message], known: RecalledTexts = NOTHING_RECALLED) -> list[Message]:
     """Return the messages with secrets covered, and without what KnowHub said or `known` texts say.
 
-    A message keeps its place, though nothing may be left of it: an application's, or one that somebody asks not to
-    remember. A message that only asks that means the one which its author wrote before it.
+    Messages of applications, and those that their author asks not to remember, become empty. If a message only says
+    «don't remember that», the message that its author wrote before it becomes empty, too.
     """
     safe = [replace(message, content=cover_secrets(message.content)) for message in _cover_answers(messages)]
     private: set[int] = set()
@@ -54,7 +54,7 @@ def clean_messages(messages: Sequence[Message], known: RecalledTexts = NOTHING_R
 
 
 def _cover_answers(messages: Sequence[Message]) -> list[Message]:
-    """Return the messages without what answers a question for a secret: «4821» says by itself what it is not."""
+    """Return the messages without answers to a question for a secret. A bare «4821» does not look like one."""
     covered = list(messages[:1])
     for question, answer in pairwise(messages):
         is_answer = len(answer.content) <= _ANSWER_CHARS and _ASKS.search(question.content[-_ASKING_CHARS:])

@@ -239,8 +239,8 @@ def _with_days(lines: Iterable[tuple[date | None, str]]) -> Iterator[str]:
 
 def _format_content(message: Message) -> str:
     content = message.content[:MAX_SHOWN_CHARS]
-    is_named = not message.name or content.startswith((f"{message.name}:", f"{message.name}："))
-    return _escape(content if is_named else f"{message.name}: {content}")
+    needs_name = message.name and not content.startswith((f"{message.name}:", f"{message.name}："))
+    return _escape(f"{message.name}: {content}" if needs_name else content)
 
 
 def _escape(text: str) -> str:

@@ -18,7 +18,6 @@ _CLOSING = "\"'`“”‘’」,;，。；、)）]}"
 _TEMPLATE = re.compile(r"[$%]?[{<(]")
 _FIGURE_OR_SIGN = re.compile(r"[0-9!@#%^&*+=?~]")
 
-_COVERED_CHARS = 4_000
 COVER = "\ufffc"
 """Replaces a credential. No sentence or word ends at this character."""
 
@@ -126,9 +125,9 @@ def _replace_spans(text: str, spans: Iterable[tuple[int, int, str]]) -> str:
 
 def _iter_possible(text: str) -> Iterator[tuple[int, int, str]]:
     """Yield the start, end and kind of possible credentials. Pieces overlap, so some are yielded twice."""
-    for at in range(0, len(text), _COVERED_CHARS):
-        for secret in find_possible_secrets(text[at : at + 2 * _COVERED_CHARS]):
-            yield at + secret.start, at + secret.end, secret.pattern
+    for piece, offset in pieces(text):
+        for secret in find_possible_secrets(piece):
+            yield offset + secret.start, offset + secret.end, secret.pattern
 
 
 def pieces(text: str) -> Iterator[tuple[str, int]]:

@@ -142,7 +142,7 @@ class Sentence:
 def split_sentences(content: str, fold: Fold = str) -> list[Sentence]:
     """Return the sentences of the first 16,384 characters; none of a message that is not to be remembered.
 
-    Of one longer than 400 characters its clauses within them; without a clause it is data, and left out.
+    A sentence over 400 characters is cut at its last clause before that. Without one it is data, and left out.
     """
     text = content[:MAX_MESSAGE_READ_CHARS]
     plain = _normalize(text, fold)

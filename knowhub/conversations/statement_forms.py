@@ -194,7 +194,7 @@ _SLOT_FORMS: Final = {
             r"|(?:quit|left) [^,.;!?\n]{1,40}(?:,|;| and) (?:and |now )?i(?:'m| am|) ?(?:now )?(?:work(?:ing)?)?) ?"
             rf"(?:at|for|with) (?:the )?{_ELSEWHERE}{_CAPITAL}{_END}"
         ),
-        rf"(?:我(?:现在|目前)?|^(?:现在|目前))在(?P<place>{_WORKPLACE_ZH})(?:工作|上班|任职|就职){_END_ZH}",
+        rf"(?:我(?:现在|目前)?|^(?:现在|目前))(?:在|[去到](?=[^，,。]{{2,20}}班了))(?P<place>{_WORKPLACE_ZH})(?:工作|上班了?|任职|就职){_END_ZH}",
         (
             rf"(?:^|我){_SINCE_ZH}(?:入职|跳槽[到去]|(?:离职|辞职|换(?:了?工作|了?公司))了?[，,]我?(?:现在|目前)?(?:在|去))了?"
             rf"(?P<place>{_WORKPLACE_ZH})(?:工作|上班)?{_END_ZH}"

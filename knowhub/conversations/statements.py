@@ -171,7 +171,7 @@ def _is_own(bare: str, start: int) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Fact:
-    """A single-valued fact, and where its form and its value begin. An empty value may be none: it replaces nothing."""
+    """A single-valued fact, and where its form and value begin. An empty value is unsure, and replaces nothing."""
 
     slot: str
     value: str

@@ -32,7 +32,7 @@ _AUXILIARIES: Final = "is are was were be been has have had do does did will wou
 GENERIC: Final = frozenset([*_FUNCTION_WORDS.split(), *_SLOT_WORDS.split()])
 STOPS: Final = GENERIC | frozenset(_AUXILIARIES.split())
 OF_THE_USER: Final = ("profile", "preferences")
-# A case names what failed and what works alike.
+# A case names both the failure and the fix.
 _OF_CASES: Final = {"contradicted", "supposed", "of_somebody_else", "only_asked"}
 _STEM_CHARS: Final = 5
 _LEAST_STEM: Final = 3
@@ -63,7 +63,7 @@ _NEGATORS: Final = frozenset(_NEGATOR_WORDS.split())
 # Behind a negation: a question («don't you»), an addition («not only»), or an answer («no i live in Porto»).
 _NO_DENIAL_WORDS: Final = "i you we he she they it i'm we're only just merely simply necessarily sure one"
 _NO_DENIAL: Final = frozenset(_NO_DENIAL_WORDS.split())
-# With one of these what is denied holds at another time or otherwise: «doesn't start until Friday».
+# These words limit a negation, so that it denies nothing: «doesn't start until Friday».
 _LIMIT_WORDS: Final = "until till before unless except but besides than yet without only enough always all every too"
 _LIMITS: Final = frozenset(_LIMIT_WORDS.split())
 _BOUNDS: Final = frozenset(["because", "cos", "when", "if", "and", "since", "while", "as", "so", "that", "where"])

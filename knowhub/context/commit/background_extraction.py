@@ -1,7 +1,7 @@
 """A model reads committed sessions in the background: in order, each message once, whatever stops it on the way.
 
-What waits is read off the rows: a session says which of its messages wait, and one operation writes what a segment
-teaches and that it was read. So a crash loses and doubles nothing, and a model that was down catches up.
+The row of a session lists its unread messages. One operation saves the memories of a segment and marks its messages as
+read, so a crash neither loses nor repeats any, and a model that was down catches up.
 """
 
 import asyncio
@@ -163,7 +163,7 @@ class SessionExtraction:
                 task.cancel()
 
     def _group_by_owner(self) -> dict[_Owner, list[ContextSummary]]:
-        """Return the sessions that wait of each owner; who waits longest comes first, behind those without failures."""
+        """Return the waiting sessions of each owner: owners without failures first, then who waits longest."""
         waiting = ((account, head) for account in self.store.accounts for head in self._list_sessions(account))
         found: defaultdict[_Owner, list[ContextSummary]] = defaultdict(list)
         for account, head in sorted(waiting, key=lambda item: (item[1].waits_since, item[1].uri)):

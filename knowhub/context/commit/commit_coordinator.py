@@ -73,21 +73,21 @@ class CommitCoordinator:
         outcome = await self._store.commit(ctx.account, ctx.actor, LongDecision(decider.draft), key)
         if isinstance(outcome, Committed):
             return await self._make_result(ctx, commit, whose, outcome)
-        return _preview(self._store.view(ctx.account), ctx, decider)
+        return await self._wait_for_model(ctx, commit, whose, _preview(self._store.view(ctx.account), ctx, decider))
 
     async def _make_result(
         self, ctx: RequestContext, commit: SessionCommit, whose: MemoryContext, outcome: Committed
     ) -> CommitResult:
         answer = results.result_of(outcome.operation, whose, replayed=outcome.replayed)
         is_written = outcome.replayed or await self._directories.project(ctx.account, outcome.operation)
-        # Where a directory has to wait, the leader brings it up: the log has it already.
+        # If a directory could not be written, the leader writes it later: the log has the operation.
         answer = answer if is_written else results.add_degraded(answer, "directories")
         return await self._wait_for_model(ctx, commit, whose, answer)
 
     async def _wait_for_model(
         self, ctx: RequestContext, commit: SessionCommit, whose: MemoryContext, answer: CommitResult
     ) -> CommitResult:
-        """Have the model read what waits, and wait for it where the caller asks for that."""
+        """Wake the extraction, and wait for it if the caller asks for that."""
         if self._extraction is None or commit.options.dry_run:
             return answer
         self._extraction.wake()
@@ -107,7 +107,7 @@ async def _read_messages(view: View, state: SessionState) -> Sequence[Message]:
 
 
 def _preview(view: View, ctx: RequestContext, decider: CommitDecider) -> CommitResult:
-    """Return what would be written, with all that it would say; of a commit without news that it is unchanged."""
+    """Return the result of a dry run, or of a commit that changes nothing."""
     decided = decider.decide(view)
     plans = [plan for plan, _, _ in decided.planned]
     return CommitResult(

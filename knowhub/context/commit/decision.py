@@ -106,7 +106,7 @@ class CommitDecider:
         counted |= frozenset(() if state.row is None else state.row["metadata"].get(COUNTED_CALLS, ()))
         candidates = extracted.candidates
         if len(state.fresh) == len(state.parts) > 0:
-            # It repeats nothing, and so do the calls of tools that it names.
+            # No message is a repeat, so no call of a tool is one.
             candidates = renumber_calls(candidates, counted)
         calls = [call for call in list_call_ids(candidates) if call not in counted]
         if not state.fresh and not calls:

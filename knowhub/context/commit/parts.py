@@ -17,13 +17,13 @@ from knowhub.core.errors import Conflict
 from knowhub.core.operation import Row, View, Write, is_live, next_version
 
 _SAME_BEGINNING: Final = 3
-"""So many messages alike do not begin a session twice by chance; one greeting does."""
+"""At least so many equal messages count as the same beginning of a session; one greeting does not."""
 SUMMARISED_MESSAGES: Final = 2_000
 
 
 @dataclass(frozen=True, slots=True)
 class NamedMessage:
-    """A message by its URI, None where it was sent without an id, and by a key that only messages alike share."""
+    """A message: its URI, None if it was sent without an id, and a key that messages of equal content share."""
 
     uri: str | None
     key: str
@@ -42,7 +42,7 @@ def find_repeated(sent: Sequence[NamedMessage], session: Sequence[NamedMessage])
 
 
 def _align_neighbours(found: list[int | None], sent: Sequence[NamedMessage], session: Sequence[NamedMessage]) -> None:
-    """Place those without ids behind, then those before, a message that has a place."""
+    """Match messages without ids to the neighbours of matched ones: forward, then backward."""
     for step, order in ((1, range(len(sent))), (-1, range(len(sent) - 1, -1, -1))):
         taken = {place for place in found if place is not None}
         place: int | None = None

@@ -25,7 +25,7 @@ _MAX_SOURCES: Final = 200
 _MAX_SOURCES_OF_TOOLS: Final = 8
 _FULL: Final = "the memory is full, and nothing of it is dropped; correct or delete what is no longer needed"
 _ENDED: Final = "it does not hold any more"
-_OLDER: Final = "what stands of it was said later"
+_OLDER: Final = "a newer statement exists"
 _NAMED_BY_DAY: Final = (MemoryCategory.EVENTS, MemoryCategory.CASES)
 
 
@@ -54,8 +54,7 @@ def find_target(candidate: CandidateMemory, whose: MemoryContext) -> str:
 def build_plan(candidate: CandidateMemory, whose: MemoryContext, row_at: Callable[[str], Row | None]) -> WritePlan:
     """Return the plan of a candidate, given the rows at URIs, tombstones too.
 
-    What was erased stays away. An event that a person deleted does too; of a topic that was, what is said anew begins
-    anew.
+    Erased memories never return, nor do deleted events and cases. Any other deleted memory starts again, empty.
     """
     target = find_target(candidate, whose)
     row = row_at(target)

@@ -28,7 +28,7 @@ PlannedWrite: TypeAlias = tuple[WritePlan, WriteResult, Sequence[str]]
 def format_plans(planned: Sequence[PlannedWrite]) -> list[dict[str, Any]]:
     """Return the plans and their results as an operation stores them: without texts, which the rows hold.
 
-    A text that stood here would be out of reach of who erases the row that says it.
+    An erase of the row would not erase a copy of its text here.
     """
     return [
         {

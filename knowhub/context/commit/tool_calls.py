@@ -30,7 +30,7 @@ def find_tool_calls(
     """Return the tools and skills that were used, one candidate for each.
 
     Where the commit names calls of a tool, messages of that tool are the answers to those calls, and no more calls.
-    Calls of KnowHub's own tools are left out, as what these answered is: they are how it remembers, and no memory.
+    Calls of KnowHub's own tools do not count.
     """
     grouped: dict[tuple[str, str], list[Mapping[str, Any]]] = defaultdict(list)
     for use in _list_named_calls(used_tools):

@@ -37,6 +37,7 @@ def values_of(profile: Row) -> dict[str, str]:
         ("I work for Monzo.", "I've started a new job at Tesco.", ["Tesco"], "Monzo"),
         ("I work for Monzo.", "I'm with Anna now and I live in Bonn.", ["Monzo", "Bonn"], "Tesco"),
         ("我在小米上班。", "我跳槽到比亚迪了", ["比亚迪"], "小米"),
+        ("我在小米上班。", "我去比亚迪上班了，挺远的", ["比亚迪"], "小米"),
         ("我在华为上班。", "我从华为离职了，现在在大疆", ["大疆"], "在华为上班"),
     ],
 )

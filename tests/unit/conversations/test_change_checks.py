@@ -33,6 +33,8 @@ def check_change(statement: str, **fields: Any) -> str:  # noqa: ANN401 -- any J
     ("statement", "reason"),
     [
         ("The user has three flats in Ghent.", "number_not_said"),
+        ("The user pays 25 euros in Ghent.", "number_not_said"),
+        ("The user pays 1250 euros in Ghent.", ""),
         ("The flat in Ghent has twelve windows, one of them round.", ""),
         ("The mail of Ghent goes to ann@a.example.", "url_not_said"),
     ],
