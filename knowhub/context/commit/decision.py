@@ -119,7 +119,7 @@ class CommitDecider:
         writer = ContextWriter(view)
         planned: list[PlannedWrite] = [(plan, writer.apply_plan(self.whose, plan), ())]
         new_candidates = _list_new(candidates, view, state.fresh, frozenset(calls))
-        planned += [plan_candidate(view, writer, self.whose, candidate) for candidate in new_candidates]
+        planned += [apply_candidate(view, writer, self.whose, candidate) for candidate in new_candidates]
         session_write, *nodes = writer.writes()
         actions = Counter(result.action.value for _, result, _ in planned[1:])
         writes = [session_write, *new, *nodes]
@@ -139,8 +139,8 @@ class CommitDecider:
         return {"messages": messages, "candidates": len(extracted.candidates), "dropped": dict(extracted.dropped)}
 
 
-def plan_candidate(view: View, writer: ContextWriter, whose: MemoryContext, candidate: CandidateMemory) -> PlannedWrite:
-    """Plan a candidate on the rows as they are by now, and write what it says."""
+def apply_candidate(view: View, writer: ContextWriter, whose: MemoryContext, candidate: CandidateMemory) -> PlannedWrite:
+    """Decide what becomes of a candidate, given the rows as they are by now, and write it."""
     facts = candidate.facts
     if str(facts.get("said_at") or "") > clock.iso(view.now + _MOST_AHEAD_S):
         # A clock that runs ahead must not outlast what is said later.

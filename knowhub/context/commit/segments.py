@@ -8,7 +8,7 @@ from typing import Any, Final, TypeAlias
 from knowhub.context import uri
 from knowhub.context.commit import results
 from knowhub.context.commit.context_writer import ContextWriter
-from knowhub.context.commit.decision import plan_candidate
+from knowhub.context.commit.decision import apply_candidate
 from knowhub.context.commit.memory_page import MemoryPage, read_page
 from knowhub.context.commit.parts import message_of
 from knowhub.context.commit_model import CandidateMemory, WriteAction
@@ -202,7 +202,7 @@ class SegmentDecision:
         writer = ContextWriter(view)
         planned = []
         for candidate in candidates:
-            planned.append(plan_candidate(view, writer, segment.whose, candidate))
+            planned.append(apply_candidate(view, writer, segment.whose, candidate))
             if planned[-1][0].action is not WriteAction.SKIP:
                 self._drop_statements_of_rules(view, writer, candidate)
         skipped = [plan.reason for plan, _, _ in planned if plan.action is WriteAction.SKIP]
