@@ -96,12 +96,12 @@ NOT_MEANT: Final = any_of(
     r"|hypothetically|for example|e\.g\.|joking|kidding|lol|haha+|dreamed|dreamt|you'd think"
     r"|call me \S{1,20} but|not true|a (?:lie|joke)|(?:would|had|were) i|in (?:this|the|my|a) (?:story|game|dream))\b",
     r"^(?:如果|假如|假设|要是|倘若|万一|即使|就算|除非|只要)|要是哪天|要是我|^[我你他她](?:如果|假如|假设|要是|倘若)|可能|也许|或许|好像|似乎|说不定|不确定|没想好|不一定"
-    r"|比如|例如|呵呵|哈哈|嘿嘿|玩笑|说笑|说说而已|做梦|不是说|没说|不用每|不必",
+    r"|比如|例如|呵呵|哈哈|嘿嘿|玩笑|说笑|说说而已|做梦|还以为|不是说|没说|不用每|不必",
 )
 PAST: Final = any_of(r"\b(?:used to|previously|formerly|back then|when i was|years ago)\b|以前|曾经|原来|小时候|从前")
 REPORTED: Final = any_of(
-    r"(?<!\bi )(?<!\bwe )\b(?:said|says|say|told|asks|asked|wrote|writes|thinks|thought|claims|claimed|suggests"
-    r"|suggested|recommends|insists|believes|reads|states|according to)\b|\bi (?:told|lied)\b(?! you\b)",
+    r"(?<!\bi )(?<!\bwe )\b(?:said|says|say|told|tells|telling|asks|asked|wrote|writes|thinks|thought|claims|claimed"
+    r"|suggests|suggested|recommends|insists|believes|reads|states|according to)\b|\bi (?:told|lied)\b(?! you\b)",
     r"(?<![我你来话实再者听先])说|以为|认为|觉得|建议|告诉|声称|写[道着明]|(?<![你请])(?:让|劝|催|逼|要|要求)我",
     # Whose wish or habit it is: 我妈…, 他….
     r"(?:[他她它]们?|(?<![跟帮给和对替为叫让])我(?![们的希要想需现以从])[\u4e00-\u9fff]{1,3})[都总常老]?(?=[\u4e00-\u9fff]$)",
@@ -114,7 +114,7 @@ CANCELLED: Final = any_of(
     r"(?<!not )(?<!never )(?<!n't )(?<!n't been )(?<!not been )\b(?:got )?cancel(?:l?ed|s)\b|\bha(?:d|ve) to cancel\b"
     r"|(?<!not )\b(?:called off|scrapped|(?:is|are) off(?! (?:the|my|by|to)\b))|\b(?:fell|fallen) through\b|\ba no-go\b"
     r"|\b(?:not|isn't|aren't|won't) (?:going to )?(?:happen(?:ing)?|take place|(?:be )?a thing)\b",
-    r"(?<![没别不未])(?<!没有)(?<!不会)(?<!不要)取消(?:[了掉啦]|(?=[，,。！!]|$))|[被已]经?取消|作罢|泡汤|黄了|没戏"
+    r"(?<![没别不未])(?<!没有)(?<!不会)(?<!不要)取消(?:[了掉啦吧]|(?=[，,。！!]|$))|[被已]经?取消|作罢|泡汤|黄了|没戏"
     r"|不(?:用|能)?(?:[去来办开搞做考看约见上]|参加)(?:[了啦]|成)",
 )
 # A plan that takes the place of an earlier one.

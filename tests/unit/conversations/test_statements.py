@@ -77,6 +77,8 @@ def test_a_statement_is_found(said: str, kind: str) -> None:
         "Call me picky, but I read every clause.",
         "From now on it's uphill.",
         "I don't smoke and drive.",
+        "He keeps telling people my name is Olaf.",
+        "我还以为我对蟹过敏呢，结果没事。",
         "我叫它阿黄。",
         "我今年二十岁的侄子来了。",
         "我的生日是个谜。",
@@ -172,7 +174,13 @@ def test_a_plan_has_a_day_and_the_distant_past_has_no_plan() -> None:
 
 
 @pytest.mark.parametrize(
-    "said", ["The parade on 9 June isn't a thing any more.", "6月9日的展览没戏了。", "6月9日的会，老板说不开了。"]
+    "said",
+    [
+        "The parade on 9 June isn't a thing any more.",
+        "6月9日的展览没戏了。",
+        "6月9日的会，老板说不开了。",
+        "6月9日的会取消吧。",
+    ],
 )
 def test_a_cancelled_plan_is_none_to_come_whoever_says_so(said: str) -> None:
     assert all(item.is_over for item in read_texts(said))
