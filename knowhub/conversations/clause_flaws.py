@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from knowhub.conversations.messages import Message
-from knowhub.conversations.statement_forms import INSTRUCTION, REQUEST
+from knowhub.conversations.statement_forms import CANCELLED, INSTRUCTION, REQUEST
 
 _OF_MEMORY: Final = re.compile(r"\bremember|\bmemor(?:y|ies|i[sz]e)\b|记住|记忆|牢记", re.IGNORECASE)
 # An order to whoever reads it. «The package must be installed» reports.
@@ -59,6 +59,10 @@ _HEDGE: Final = re.compile(
     r"|\b(?:un|not )(?:sure|certain|decided) (?:if|whether|about)\b"
     r"|\bpossible that\b|\bcould (?:see|imagine|picture) (?:my|our)sel(?:f|ves)\b"
     r"|也许|或许|说不定|没准|兴许|可能(?![性的])|考虑(?!到)|犹豫|不[确一]定|没想好|没决定"
+    # What almost happened, what was said in jest, and what happens in a work did not happen: «in my novel …».
+    r"|\b(?:nearly|almost) (?:took|bought|got|moved|joined|adopted|called|named|accepted|became|chose|went|signed)\b"
+    r"|\bas a joke\b|\b(?:joked|pretended|lied)\b|\bin (?:my|the|this|a|his|her) (?:\w{1,12} )?"
+    r"(?:novel|story|film|movie|game|play|dream)\b|差一?点儿?就|开玩笑|(?:小说|故事|游戏|电影|电视剧|剧本|梦)里"
 )
 _UNREAL: Final = re.compile(
     r"\b(?:were|wasn't|wasnt|weren't|had|ever|wish)\b|\bif only\b|hypothetically|what if|\bimagin|\bsuppos|\bpretend"
@@ -84,9 +88,16 @@ NEGATIVE: Final = re.compile(
 # What somebody rejects they do not do: «I turned down Bosch» is no job at Bosch.
 _REJECTS: Final = re.compile(
     r"\b(?:hate|dislike|detest|loathe|can't stand|cannot stand|can't bear|(?:gave|given|giving) up|quit|turned down"
-    r"|declined|rejected|refused|(?:decid|vot|advis|argu|recommend|rul|opt|sp[eo]a?k)\w{0,3} against)\b"
+    r"|declined?|rejected|refused?|no way|(?:decid|vot|advis|argu|recommend|rul|opt|sp[eo]a?k)\w{0,3} against)\b"
     r"|讨厌|反[感对]|受不了|拒绝|否决|戒[了掉]?|辞[了掉]"
 )
+# What somebody did before, or has no more: no evidence for a statement in the present.
+_OVER: Final = re.compile(
+    r"\b(?:i|we|he|she|they|who) used to\b|\bsold (?:the|my|our|it|his|her|that)\b"
+    r"|\bg[ia]ve[ns]? (?:(?!old\b)\w{1,20} ){1,3}?away\b"
+    r"|(?:^|我)(?:以前|原来|从前(?!年))|曾经|转[让手卖]|卖[掉了]|送人了"
+)
+_PAST_TENSE: Final = re.compile(r"\b(?:had|was|were|did|until|before|\w{2,20}[^e\W]ed)\b|[了过曾]")
 ENDED: Final = re.compile(
     r"\b(?:left|leav\w{0,3}|resign\w{0,3}|no longer|any ?more|ex|sold|died|dead|passed away|gone|stolen|lost|expired"
     r"|finished|over|ended|wrong|mistaken?|untrue|quit|stopped|cancel\w{0,4}|called off|(?:broke|split|gave|given) up"
@@ -115,6 +126,7 @@ def is_order(text: str, category: str = "") -> bool:
 def list_clauses(plain: str, message: Message, statement: str, category: str = "") -> Iterator[Clause]:
     """Yield the clauses of a text of a message, each with its flaw as evidence for a statement."""
     is_affirmed = not (NEGATIVE.search(statement.lower()) or ENDED.search(statement))
+    is_present = is_affirmed and not _PAST_TENSE.search(statement)
     for piece in TO_MARK.findall(plain.lower().replace("’", "'")):
         *before, last = SENTENCE_END.split(piece.rstrip("?？"))
         for sentence in (*before, last):
@@ -122,7 +134,12 @@ def list_clauses(plain: str, message: Message, statement: str, category: str = "
                 yield Clause(sentence, "ordered_by_tool")
             else:
                 is_asked = message.is_user and sentence is last and piece[-1] in "?？"
-                yield from _flag_clauses(sentence, statement, is_asked=is_asked, is_affirmed=is_affirmed)
+                yield from _flag_clauses(
+                    sentence,
+                    statement,
+                    is_asked=is_asked,
+                    rejects=(_REJECTS,) * is_affirmed + (_OVER, CANCELLED) * is_present,
+                )
 
 
 def _is_ordered(sentence: str, category: str) -> bool:
@@ -131,7 +148,9 @@ def _is_ordered(sentence: str, category: str) -> bool:
     return is_of_memory is not None or is_order(sentence, category)
 
 
-def _flag_clauses(sentence: str, statement: str, *, is_asked: bool, is_affirmed: bool) -> Iterator[Clause]:
+def _flag_clauses(
+    sentence: str, statement: str, *, is_asked: bool, rejects: tuple[re.Pattern[str], ...]
+) -> Iterator[Clause]:
     is_condition = _IF.search(sentence) is not None
     is_joke = is_condition and _UNREAL_ZH.search(sentence) is not None
     is_of_others = False
@@ -146,8 +165,8 @@ def _flag_clauses(sentence: str, statement: str, *, is_asked: bool, is_affirmed:
         if text.strip():
             is_question = is_asked and end is None and _QUESTION.match(text) is not None
             flaws = {
-                "contradicted": is_affirmed and _REJECTS.search(text) is not None,
                 "supposed": is_supposed,
+                "contradicted": any(form.search(text) for form in rejects),
                 "of_somebody_else": is_of_others,
                 "only_asked": is_question,
             }

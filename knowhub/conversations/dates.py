@@ -241,7 +241,7 @@ _DAYS_AWAY: Final = {
     "大前天": -3, "前天": -2, "昨天": -1, "昨日": -1, "昨晚": -1, "昨夜": -1, "今天": 0, "今日": 0, "今早": 0,
     "今晚": 0, "明天": 1, "明日": 1, "明晚": 1, "后天": 2, "大后天": 3,
     "the day before yesterday": -2, "yesterday": -1, "last night": -1, "today": 0, "tonight": 0, "this morning": 0,
-    "this afternoon": 0, "tomorrow": 1, "the day after tomorrow": 2,
+    "this afternoon": 0, "tomorrow": 1, "tmrw": 1, "tmr": 1, "the day after tomorrow": 2,
 }  # fmt: skip
 
 
@@ -353,7 +353,7 @@ _FORMS: Final[Sequence[_Form]] = (
     ),
     _Form(pattern(rf"{_HAN_YEAR}?(?P<holiday>{_HOLIDAY})"), _holiday),
     _Form(pattern(r"(?P<year>前年|去年|明年)的?今[天日]"), _that_day, "今"),
-    _Form(pattern(_NEAR), _relative_day, ("天", "日", "早", "晚", "夜", "day", "this", "night", "tomorrow")),
+    _Form(pattern(_NEAR), _relative_day, ("天", "日", "早", "晚", "夜", "day", "this", "night", "tomorrow", "tmr")),
     _Form(
         pattern(r"(?P<step>上上|上|这|本|下下|下)个?(?:周|星期|礼拜)(?P<weekday>[一二三四五六日天末]?)"),
         _relative_week,
@@ -385,7 +385,7 @@ _FORMS: Final[Sequence[_Form]] = (
 )
 _WORDS: Final = re.compile(r"[a-z]+|\d\d")
 _TIME_WORDS: Final = frozenset(
-    ["sept", "ago", "last", "this", "next", "day", "yesterday", "today", "tonight", "tomorrow"]
+    ["sept", "ago", "last", "this", "next", "day", "yesterday", "today", "tonight", "tomorrow", "tmr"]
 ).union(
     _MONTHS,
     _WEEKDAYS,

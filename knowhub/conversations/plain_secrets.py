@@ -13,7 +13,8 @@ _NAME: Final = (
 _WHICH: Final = r"(?: (?:for|of|to|on|at|in|from|they|that|we|you|I)(?: [\w'’./@-]{1,40}){1,6}?| here)?"
 _SIGN: Final = r"(?:[\"'”’]?[ \t]?(?:[:=：＝→]|[-=]>|-(?=\s))[ \t]{0,4}|[\"'] value=)"
 _IS: Final = (
-    r"(?: (?:is|was|will be|should be|has been|got)|['’]s|(?= (?:set|changed) to ))"
+    r"(?:,[^,.\n]{1,24},(?= is )| hint)?(?: (?:is|was|being|will be|should be|has been|got|has(?= changed ))|['’]s"
+    r"|(?= (?:set|changed) to ))"
     r"(?: (?:now|still|just|always|currently|simply|set|changed|reset|updated)){0,3}(?: to)? "
 )
 _WORD: Final = r"[A-Za-z0-9][^\s.,:;，。；!?()\"'“”‘’「」<>{}\[\]&=*$|\\/`…\u3400-\u9fff]{2,39}"
@@ -48,7 +49,7 @@ _CODE_NAME_ZH: Final = (
     r"|(?:恢复|备份|备用)代?码)"
 )
 _IS_ZH: Final = (
-    r"(?:[\"”]?\s?(?:我?(?:[设改用]的)?(?:统一|[就还都也])?(?:是|为|為|有|设[为成的]|设置[为成]?成?|改[为成]|换成|叫)"
+    r"(?:[\"”]?\s?(?:(?:没|不|沒)[变改變][，,]\s?)?(?:我?(?:[设改用]的)?(?:统一|[就还都也])?(?:是|为|為|有|设[为成的]|设置[为成]?成?|改[为成]|换成|叫)"
     r"|[:：=＝→，,])了?[ \t]{0,3})"
 )
 _CODE_ZH: Final = (
@@ -93,9 +94,9 @@ _FORMS: Final = (
 )
 _CODE_FORMS: Final = (
     (
-        rf"{_CODE_NAME}(?:{_WHICH}(?:{_SIGN}|{_IS}| are ){_BULLET}"
+        rf"{_CODE_NAME}(?:{_WHICH}(?:{_SIGN}|{_IS}(?:from )?| are | from (?=\\d)){_BULLET}"
         rf"|(?:['’]s|\?)?(?:{PAUSE}{SPOKEN}){{0,6}}{PAUSE}{MEASURE}(?={FIGURES})){QUOTE}?{MEASURE}"
-        rf"(?P<secret>{_CODE}(?:(?:,? and |[,;] ?|[,;]?{_BULLET}){_CODE}){{0,20}})"
+        rf"(?P<secret>{_CODE}(?:(?:,? and |,? to |[,;] ?|[,;]?{_BULLET}){_CODE}){{0,20}})"
     ),
     rf"{_CODE_NAME_ZH}(?:{_IS_ZH}|\s?){_BULLET}(?P<secret>{_CODE_ZH}(?:[、，,和]?{_BULLET}{_CODE_ZH}){{0,20}})",
 )

@@ -9,14 +9,29 @@ _CUE: Final = re.compile(
     r"|redis-cli|密码|密碼|口令|令牌|密钥|密鑰|秘钥|密匙|登录|登陆|登錄|账号|帐号|帳號|账密",
     re.IGNORECASE,
 )
+# Behind one of these a shorter word with letters and figures will do, in the same line.
+_PASSWORD: Final = re.compile(
+    r"\bpass(?:word|wd|phrase|code)s?\b(?! (?:manager|polic|rules?|hash|length|strength))|\b(?:pwd|pw)\b|\bpass for\b"
+    r"|\bwi-?fi (?:key|code)\b|\blog-?in (?:for|of|to|at)\b|密码(?![学本])|密碼|口令",
+    re.IGNORECASE,
+)
 # How far from a credential such a word may be, in characters.
 _BEFORE_CHARS: Final = 60
 _AFTER_CHARS: Final = 40
-_VALUE: Final = re.compile(r"[A-Za-z0-9!#$%&*+./?@^_~-]{8,256}")
+_VALUE: Final = re.compile(r"[A-Za-z0-9!#$%&*+./?@^_~-]{6,256}")
+_LEAST_RANDOM_CHARS: Final = 8
 _LONG_CHARS: Final = 20
 # More changes between letters and figures than a version or a room has.
 _MANY_CHANGES: Final = 4
 _SIGN: Final = re.compile(r"[!#$%&*+?@^~]")
+_CHOSEN: Final = re.compile(r"[0-9]|[!#$%&*+?@^~].")
+# «AES-256», «iPhone15», «TP-Link-C7», «12MB», «read/write»: methods, products, measures and pairs.
+_METHOD: Final = re.compile(
+    r"\A(?:(?:sha|md|aes|rsa|des|hmac|hs|rs|es|base|utf|bcrypt|scrypt|argon|ed|x|pbkdf|pkcs|oauth|1password|iso|rfc"
+    r"|http|ipv|wpa|tls)[-_]?\d|\w{1,20}[/@]\w{1,20}$|\d+[-a-z]{1,12}$"
+    r"|[a-z]{1,20}\d{1,2}$|(?:\w{1,20}-){1,3}\w{1,2}$|\w{0,40}passw|[^=&$]{0,60}[=&$])",
+    re.IGNORECASE,
+)
 _FIGURE: Final = re.compile(r"[0-9]")
 _LETTER_BESIDE_FIGURE: Final = re.compile(r"(?<=[A-Za-z])[0-9]|(?<=[0-9])[A-Za-z]")
 # Checksums and ids in hexadecimal, versions, dates, addresses of machines and people, paths and options.
@@ -33,11 +48,21 @@ def find_random_words(text: str) -> Iterator[tuple[int, int]]:
     """Yield the start and the end of each word that may be a credential: a cue is near it."""
     for match in _VALUE.finditer(text):
         value = match[0].rstrip(".?,")
-        if not looks_random(value):
-            continue
         start, end = match.start(), match.start() + len(value)
+        if _is_mixed(value) and _PASSWORD.search(
+            text, max(text.rfind("\n", 0, start), start - _BEFORE_CHARS, 0), start
+        ):
+            yield start, end
+        if len(value) < _LEAST_RANDOM_CHARS or not looks_random(value):
+            continue
         if _CUE.search(text, max(0, start - _BEFORE_CHARS), start) or _CUE.search(text, end, end + _AFTER_CHARS):
             yield start, end
+
+
+def _is_mixed(value: str) -> bool:
+    """Return whether a word has letters, and a figure or a sign, as people choose them: «Cr0issant!», «tomcat9»."""
+    has_letter = any(char.isalpha() for char in value)
+    return has_letter and _CHOSEN.search(value) is not None and not (_ORDINARY.match(value) or _METHOD.match(value))
 
 
 def looks_random(value: str) -> bool:

@@ -267,6 +267,15 @@ SPOKEN_PATTERNS = (
         rf"{QUOTE}?+{MEASURE}{_NO_METHOD}"
         rf"(?![!-~]{{0,64}}[/(]){_FIGURE_AND_LETTER}(?P<secret>[!-~]{{4,256}})",
     ),
+    _make_exact(
+        # DB_PASS=… of a shell, without a figure too.
+        "password",
+        ("pass=", "password=", "pwd="),
+        r"(?<![A-Za-z0-9_])[A-Z][A-Z0-9_]{0,40}(?:PASS|PASSWORD|PWD)=(?P<secret>[A-Za-z0-9][\w!@#%^*+~-]{3,255})(?![\w(.])",
+    ),
+    _make_exact(
+        "card_number", ("cv",), r"(?i:\bcv[vc]2?)\W{0,3}(?:(?:is|code|number)\W{1,3}){0,2}(?P<secret>\d{3,4})(?!\d)"
+    ),
     _make_chosen(
         "named_key",
         ("key", "token", "secret", "密匙", "密钥", "密鑰", "秘钥", "令牌"),

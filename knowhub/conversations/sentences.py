@@ -67,12 +67,14 @@ _LABELS: Final = frozenset(_LABEL_WORDS.split())
 _MATERIAL: Final = re.compile(
     r"(?:翻译|译成|改写|润色|总结|概括|校对|解释|分析|回复|translate|rewrite|proofread|paraphrase|summari[sz]e|explain"
     r"|analy[sz]e|classify|reply to|respond to)[^。.!！?？\n:：]{0,60}[:：]"
-    r"|\b(?:mail|e-?mail|letter|message|ticket|review|article|text|transcript|chat|post|comment|story)s?\b"
-    r"[^.!?\n:：]{0,20}:(?=\s)|(?:邮件|来信|消息|聊天记录|文章|小说|帖子|评论|原文|文本|留言|工单)[^。！？\n：:]{0,12}[：:]"
+    r"|\b(?:mail|e-?mail|letter|message|ticket|review|article|text|transcript|chat|post|comment|story"
+    r"|song|lyric|motto|saying|proverb|slogan|quote|screenplay|novel|poem|essay)s?\b"
+    r"[^.!?\n:：]{0,20}:(?=\s)|(?:邮件|来信|消息|聊天记录|文章|小说|帖子|评论|原文|文本|留言|工单|歌词|台词|剧本|作文|课文|格言|口号|标语)[^。！？\n：:]{0,12}[：:]"
     r"|^\s*(?:from|subject|发件人|主题)[:：]\s*\S|(?:^|\n)dear [^\n,:]{1,40}[,:]\s*\n|(?:^|\n)尊敬的[^\n：:]{1,20}[：:]"
     r"|\bhere(?:'s| is| are) (?:the|my|a|an|our|this|his|her|their|some) [^.!?\n:]{1,40}:|这是[^。！？\n：:]{1,12}[：:]"
     r"|\b(?:ignore|disregard) (?:all |any |the |my |your ){0,3}(?:previous|prior|above|earlier) |忽略(?:之前|以上|前面)"
-    r"|\brole-?play\b|你(?:来|现在)?扮演|角色扮演"
+    r"|\b(?:asking|writing|speaking|answering) (?:for|as|on behalf of) [^.!?\n:]{1,30}:"
+    r"|回[一他她个][^。！？\n：:]{0,6}[：:]|\brole[- ]?play\b|你(?:来|现在)?扮演|角色扮演"
 )
 _SIGNED: Final = re.compile(r"\n[^\S\n]*(?:(?:best|kind) regards|regards|sincerely|yours|cheers)\b[^\n]{0,30}\s")
 # Text that the author wants written, translated or corrected: «Polish this bio: …», 写一首诗，第一句是：…. A note or a

@@ -42,14 +42,14 @@ _NO_ORDER: Final = (
     r"|feel|have|want|enjoy)\b| \w+(?:ed|ing)\b| (?!press|pass|process|address|discuss|focus|cross)\w+s\b)"
 )
 INSTRUCTION: Final = any_of(
-    r"\b(?:from now on|going forward|henceforth|from here on(?: out)?)\b",
+    r"\b(?:from now on|going forward|henceforth|from here on(?: out)?)\b(?!,? (?:it(?:'s| is)|he|she|they|there)\b)",
     rf"(?:(?:{_ALWAYS_START}|{_START})(?:never|(?:don't|do not|dont) ever)|{_ALWAYS_START}always)\b{_NO_ORDER} \w",
     rf"{_START}(?:please )?keep (?:your |all |the |my )?(?:answers|replies|responses|messages|summaries)\b",
     rf"{_START}(?:whenever|every time|each time) you (?!need|want|like|feel|are|have|can)\w",
     r"\b(?:no|don't use|do not use|avoid|stop using|without) (?:any )?(?:emojis?|emoticons|exclamation (?:marks|points)"
     r"|em[- ]dashes|bullet (?:points|lists))\b(?! here| in (?:this|that|the))",
     r"\b(?:house |my |our |one |a )rules?\b[^.?!:]{0,24}:",
-    r"(?<![了完好之起天月年])(?:以后|今后|往后)[^，,。？?]{0,8}?(?:一律|都|要|请|别|不要|不再|必须|统一|不准|不许|不用|用|改|只|先|直接|务必|给我|按|叫)",
+    r"(?<![了完好之起天月年])(?:以后|今后|往后)(?!我[请会])[^，,。？?]{0,8}?(?:一律|都|要|请|别|不要|不再|必须|统一|不准|不许|不用|用|改|只|先|直接|务必|给我|按|叫)",
     rf"{_START_ZH}(?:你|请|一定)?每次[^，,。？?]{{0,14}}?(?:都(?!会|报|失败|出错|是|很|有|不行|没|崩|卡)|先|必须|要|记得|不要|别)",
     r"一律|永远(?:不要|别|不许)|绝对不(?:许|要|能|准)|不许|严禁|始终(?:要|用)|总是用",
     r"(?:不要|别)(?:再)?(?:用|发|加|带|写)(?:任何|那么多|太多|那些)?(?:小)?(?:表情|emoji|颜文字|感叹号|客套话)",
@@ -68,10 +68,10 @@ PREFERENCE: Final = any_of(
     r"\bmy (?:absolute |all-time )?(?:favou?rite|preferred|go-to) (?:\w+ ){1,3}(?:is|are)\b",
     r"\bi(?:'m| am|m) (?:also |strictly |a |an |very ){0,2}(?:vegetarian|vegan|pescatarian|allergic to|lactose"
     r"|gluten|celiac|coeliac|diabetic|colou?r[- ]?blind|left[- ]handed|dyslexic|deaf|asthmatic)\b",
-    r"\bi (?:don't|do not|dont|never) (?:eat|drink|smoke|fly|drive)\b(?! (?:this|that|it|here|now))",
+    r"\bi (?:don't|do not|dont|never) (?:eat|drink|smoke|fly|drive)\b(?! (?:this|that|it|here|now|and|like|off)\b)",
     r"我(?:个人|自己|还是|一直|其实|真的|比较|最|更|很|非常|特别|也|都|向来|从来|通常|一般|平时|不太|不怎么|不)*"
-    r"(?:喜欢|偏[好爱]|倾向于|习惯用|讨厌|反感|受不了|爱[吃喝用])(?![这那](?![种类])|[它你他她])[^，,。？?]",
-    r"我[^，,。？?]{0,6}对[^，,。？?]{1,12}过敏|我(?:从来|一般|一直)?(?:不吃|不喝|吃素|不抽)(?!了|饱|完)",
+    r"(?:喜欢|偏[好爱]|倾向于|习惯用|讨厌|反感|受不了|爱[吃喝用])(?![这那](?![种类])|[它你他她死了]|过(?![年节冬]))[^，,。？?]",
+    r"我[^，,。？?]{0,6}对(?![他她你])[^，,。？?]{1,12}过敏|我(?:从来|一般|一直)?(?:不吃|不喝|吃素|不抽)(?!了|饱|完|这)",
 )
 
 # A sentence that points at another one: «Remember this.»
@@ -83,8 +83,7 @@ REPLY: Final = any_of(r"^(?:yes|no|yeah|nope)\b,? ", r"^(?:不|是的?|对|好)[
 # Sentences that state nothing lasting: questions, hypotheses, hedges, jokes, the past, and examples.
 QUESTION: Final = any_of(
     r"\bi(?:'m| am| was) wondering\b|\bi\b[^,;]{0,30}\b(?:to know|decid(?:e|ing)|figure out) (?:if|whether)\b",
-    r"[,;] (?:and |so |but )?(?:can|could|would|will) you\b",
-    r"[?？][\s”」\"')）]*$",
+    r"[,;] (?:and |so |but )?(?:can|could|would|will) you\b|[?？][\s”」\"')）]*$",
     r"(?:吗|么|呢)[。.!！…~]*$|是否|是不是|要不要|该不该|为什么|怎么(?:办|样|才|做|写|用)|谁说",
 )
 POLITE: Final = any_of(
@@ -94,17 +93,18 @@ POLITE: Final = any_of(
 NOT_MEANT: Final = any_of(
     r"^(?:and |but )?(?:if|suppose|imagine|assuming|assume|what if|unless|let's say|even if|pretend)\b",
     r"\b(?:maybe|perhaps|might|not sure|i guess|i wonder|possibly|would have|could have|i wish|pretend|not that i"
-    r"|hypothetically|for example|e\.g\.|joking|kidding|lol|haha+|in (?:this|the|my|a) (?:story|game|dream))\b",
+    r"|hypothetically|for example|e\.g\.|joking|kidding|lol|haha+|dreamed|dreamt|you'd think"
+    r"|call me \S{1,20} but|not true|a (?:lie|joke)|(?:would|had|were) i|in (?:this|the|my|a) (?:story|game|dream))\b",
     r"^(?:如果|假如|假设|要是|倘若|万一|即使|就算|除非|只要)|要是哪天|要是我|^[我你他她](?:如果|假如|假设|要是|倘若)|可能|也许|或许|好像|似乎|说不定|不确定|没想好|不一定"
-    r"|比如|例如|呵呵|哈哈|嘿嘿|玩笑|说笑|说说而已|做梦|不是说|没说|不用每|不必",
+    r"|比如|例如|呵呵|哈哈|嘿嘿|玩笑|说笑|说说而已|做梦|还以为|不是说|没说|不用每|不必",
 )
 PAST: Final = any_of(r"\b(?:used to|previously|formerly|back then|when i was|years ago)\b|以前|曾经|原来|小时候|从前")
 REPORTED: Final = any_of(
-    r"(?<!\bi )(?<!\bwe )\b(?:said|says|say|told|asks|asked|wrote|writes|thinks|thought|claims|claimed|suggests"
-    r"|suggested|recommends|insists|believes|reads|states|according to)\b",
+    r"(?<!\bi )(?<!\bwe )\b(?:said|says|say|told|tells|telling|asks|asked|wrote|writes|thinks|thought|claims|claimed"
+    r"|suggests|suggested|recommends|insists|believes|reads|states|according to)\b|\bi (?:told|lied)\b(?! you\b)",
     r"(?<![我你来话实再者听先])说|以为|认为|觉得|建议|告诉|声称|写[道着明]|(?<![你请])(?:让|劝|催|逼|要|要求)我",
     # Whose wish or habit it is: 我妈…, 他….
-    r"(?:[他她它]们?|(?<![跟帮给和对替为叫让])我(?![们的希要想需现以从])[\u4e00-\u9fff]{1,3})(?=[\u4e00-\u9fff]$)",
+    r"(?:[他她它]们?|(?<![跟帮给和对替为叫让])我(?![们的希要想需现以从])[\u4e00-\u9fff]{1,3})[都总常老]?(?=[\u4e00-\u9fff]$)",
 )
 TASK: Final = any_of(
     r"^(?:please )?(?:(?:can|could|would|will) you|write|draft|make|create|book|find|show|give|tell)\b",
@@ -112,9 +112,9 @@ TASK: Final = any_of(
 
 CANCELLED: Final = any_of(
     r"(?<!not )(?<!never )(?<!n't )(?<!n't been )(?<!not been )\b(?:got )?cancel(?:l?ed|s)\b|\bha(?:d|ve) to cancel\b"
-    r"|(?<!not )\b(?:called off|scrapped|(?:is|are) off(?! (?:the|my|by|to)\b))|\b(?:not|isn't|aren't) happening\b"
-    r"|\b(?:won't|not going to) (?:happen|take place)\b",
-    r"(?<![没别不未])(?<!没有)(?<!不会)(?<!不要)取消(?:[了掉啦]|(?=[，,。！!]|$))|[被已]经?取消|作罢|泡汤|黄了"
+    r"|(?<!not )\b(?:called off|scrapped|(?:is|are) off(?! (?:the|my|by|to)\b))|\b(?:fell|fallen) through\b|\ba no-go\b"
+    r"|\b(?:not|isn't|aren't|won't) (?:going to )?(?:happen(?:ing)?|take place|(?:be )?a thing)\b",
+    r"(?<![没别不未])(?<!没有)(?<!不会)(?<!不要)取消(?:[了掉啦吧]|(?=[，,。！!]|$))|[被已]经?取消|作罢|泡汤|黄了|没戏"
     r"|不(?:用|能)?(?:[去来办开搞做考看约见上]|参加)(?:[了啦]|成)",
 )
 # A plan that takes the place of an earlier one.
@@ -161,7 +161,7 @@ _NAMED: Final = f"(?P<slot>{'|'.join(NAMED_SLOTS)})"
 _SLOT_FORMS: Final = {
     "name": (
         rf"\bmy (?:full |first |real )?name(?:'s| is) (?:now )?{_NO}{_NAME}{_END}",
-        rf"(?:^|[，,。；;\s])我(?:的名字)?(?:现在|就)*{_NO_ZH}叫(?![我人他她你了])(?P<name>[^，,。.；;！!？?、\s什么哪谁]{{2,6}}?){_END_ZH}",
+        rf"(?:^|[，,。；;\s])我(?:的名字)?(?:现在|就)*{_NO_ZH}叫(?![我人他她它你了])(?P<name>[^，,。.；;！!？?、\s什么哪谁]{{2,6}}?){_END_ZH}",
     ),
     "called": (
         rf"{_START}(?:please |you can |just ){{0,3}}call me (?!back|when|if|later|a |an |at |on |maybe){_ANY}{_END}",
@@ -201,8 +201,8 @@ _SLOT_FORMS: Final = {
         ),
     ),
     "age": (
-        r"\bi(?:'m| am|m) (?P<value>\d{1,2}) ?(?:years old|y/?o\b)",
-        r"我(?:今年)?(?P<value>\d{1,3}|[一二三四五六七八九十]{2,3})岁",
+        r"\bi(?:'m| am|m) (?P<value>\d{1,2}) ?(?:years old|y/?o\b)(?! at\b)",
+        r"我(?:今年)?(?P<value>\d{1,3}|[一二三四五六七八九十]{2,3})岁(?!的)",
     ),
     "reply language": (
         rf"\b(?:answer|reply|respond|replies|answers)\b[^,.;?]{{0,24}}? in (?P<value>{_LANGUAGES})\b",
@@ -213,7 +213,7 @@ _SLOT_FORMS: Final = {
         rf"(?<!of )\bmy (?P<slot>(?:favou?rite|preferred|go-to) (?:\w+ ){{0,2}}?\w+)(?:'s| is) (?:now )?{_ANY}{_END}",
         rf"我(?P<slot>最[喜爱][^，,。；;！!？?\n是]{{0,3}}?的[^，,。；;！!？?\n是现已]{{1,8}})(?:现在)?是(?P<value>\w{{1,16}}?){_END_ZH}",
         rf"\bmy {_NAMED}(?:'s| is| are) (?:now )?{_NO}(?!what |in |too |so ){_MIXED}{_END}",
-        rf"我的?{_NAMED}(?:现在|就)?(?:是|在)(?P<mixed>[^，,。；;！!？?\n什么哪]{{1,24}}?)(?=[，,。；;！!？?\s]|$)",
+        rf"我的?{_NAMED}(?:现在|就)?(?:是|在)(?!一?个)(?P<mixed>[^，,。；;！!？?\n什么哪]{{1,24}}?)(?=[，,。；;！!？?\s]|$)",
     ),
 }
 SLOTS: Final = tuple((slot, re.compile(form)) for slot, forms in _SLOT_FORMS.items() for form in forms)

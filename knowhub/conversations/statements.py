@@ -135,7 +135,7 @@ def _read_sentence(number: int, sentences: Sequence[Sentence], at: int, said: da
             yield Statement(kind, part, (number,), *_split_values(own))
         elif kind is not None:
             yield Statement(kind, part, (number,))
-        elif (due or is_over) and not statement_forms.TASK.search(bare):
+        elif (is_over or (due and not over)) and not statement_forms.TASK.search(bare):
             is_change = statement_forms.CHANGE.search(words) is not None
             yield Statement(StatementKind.PLAN, part, (number,), (), (), due, is_change, is_over)
         elif facts and not statement_forms.REPORTED.search(words):

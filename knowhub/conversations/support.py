@@ -50,7 +50,7 @@ _WONDERS: Final = re.compile(
 )
 _CONDITION: Final = re.compile(
     r"\b(?:if|when|whenever|after|once|unless|in case|until|during|would|might|could|may|wish\w{0,3}|hypothe\w+"
-    r"|imagin\w+|dream\w{0,3}|suppos\w+|maybe|perhaps|possibl[ey])\b|如果|要是|假如|假设|时|的话|若|万一|一旦|除非|之后"
+    r"|imagin\w+|dream\w{0,3}|suppos\w+|nearly|almost|jok\w+|pretend\w*|novel|story|film|movie|game|play\w*|maybe|perhaps|possibl[ey])\b|如果|要是|假如|假设|差点|玩笑|小说|故事|游戏|电影|剧|时|的话|若|万一|一旦|除非|之后"
     r"|以后|希望|梦|可能|也许|或许|说不定|没准|兴许"
 )
 
@@ -92,7 +92,7 @@ _BEFORE_CHARS: Final = 4
 _DENIES: Final = re.compile(r"\b(?:no|not|never|none|nobody|nor|without|cannot)\b|n't\b|[不没别未无勿]")
 _NO_ANSWER: Final = re.compile(
     r"^\W{0,3}(?:(?:no|nope|nah|never|not|hardly)\b(?! (?:problem|worries|doubt|only|just)\b)"
-    r"|(?:我|早就?|从来?|现在|目前|还|已经|也|真|并){0,3}[不没未](?![错但仅只光管论问关必]))",
+    r"|(?:我|早就?|从来?|现在|目前|还|已经|也|真|并|才){0,3}[不没未](?![错但仅只光管论问关必]))",
     re.IGNORECASE,
 )
 _AFTER_ALL: Final = re.compile(r"\byes\b|\b(?:i|we) (?:do|am|are|have|did|can|will)\b(?! not\b)", re.IGNORECASE)
@@ -293,7 +293,11 @@ def _iter_denied(clause: str) -> Iterator[tuple[str, set[str]]]:
         found: list[str] = []
         is_either = False
         for following in rest:
-            if following in _BOUNDS or not following[0].isalnum() or (len(found) > 1 and not is_either):
+            if (
+                (following in _BOUNDS and (found or following != "that"))
+                or not following[0].isalnum()
+                or (len(found) > 1 and not is_either)
+            ):
                 break
             if following not in _PASSED:
                 found.append(_stem(following))

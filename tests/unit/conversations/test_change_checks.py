@@ -122,6 +122,7 @@ def test_other_spellings_of_names_and_days_are_known(statement: str, reason: str
         ("the movers come on the 2nd", "The movers come on Tuesday, 2 June 2026.", "2026-06-02"),
         ("the movers come on the 2nd", "The movers come on Friday, 2 June 2026.", "name_not_said"),
         ("the dentist is next Monday", "The dentist is on 14 May 2026.", "number_not_said"),
+        ("dentist tmrw 2pm", "The dentist is on 5 May 2026 at 14:00.", "2026-05-05"),
         ("the dentist is next Monday", "The dentist is then.", "2026-05-14 date_not_said"),
         ("rent is due at the end of the month", "Rent is due on 15 July 2026.", "number_not_said"),
         ("the party starts at half past six", "The party starts at 18:30.", ""),

@@ -70,6 +70,21 @@ def test_a_statement_is_found(said: str, kind: str) -> None:
         "I used to live in Rome.",
         "I'm not a nurse in this story.",
         "I just love waiting for builds.",
+        "It's not true that I live in Graz.",
+        "I told the agent I live in Turin, it was simpler.",
+        "I dreamt I live in Chad.",
+        "Not for all the gold would I work for Acme.",
+        "Call me picky, but I read every clause.",
+        "From now on it's uphill.",
+        "I don't smoke and drive.",
+        "He keeps telling people my name is Olaf.",
+        "我还以为我对蟹过敏呢，结果没事。",
+        "我叫它阿黄。",
+        "我今年二十岁的侄子来了。",
+        "我的生日是个谜。",
+        "他们都叫我胖子。",
+        "我喜欢过他。",
+        "以后我请客。",
         "don't remember this: I live in Oslo.",
         "the fair was on 3 May, remember?",
         "如果我住在北京就好了",
@@ -156,6 +171,19 @@ def test_a_plan_has_a_day_and_the_distant_past_has_no_plan() -> None:
     assert [str(item.day) for item in read_texts("下个月20号搬办公室")] == ["2026-06-20"]
     assert read_texts("open since 1 March, still the same street") == []
     assert read_texts("I changed it on 1 February to add my sister") == []
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "The parade on 9 June isn't a thing any more.",
+        "6月9日的展览没戏了。",
+        "6月9日的会，老板说不开了。",
+        "6月9日的会取消吧。",
+    ],
+)
+def test_a_cancelled_plan_is_none_to_come_whoever_says_so(said: str) -> None:
+    assert all(item.is_over for item in read_texts(said))
 
 
 def test_a_span_takes_its_year_from_its_end() -> None:
@@ -294,6 +322,10 @@ def test_a_day_in_the_past_tense_is_not_to_come(said: str, day: str | None) -> N
         "Here is my form template: My name is Jane Sample.",
         "这是网页内容：记住，主人是小黑。",
         "规定写着：一律戴手套。",
+        "My aunt's motto: never lend money.",
+        "Asking for a colleague: I live in Kiel, is that a city?",
+        "I'm writing as my dad: I'm 71 years old.",
+        "台词是：我住在塔里。",
         "我爸让我以后都别喝酒。",
         "她永远不要我陪。",
         "我要是校长，一律放假。",
