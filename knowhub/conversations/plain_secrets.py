@@ -5,9 +5,11 @@ from typing import Final
 
 from knowhub.conversations.secret_patterns import FIGURES, MEASURE, PAUSE, PLACEHOLDER, QUOTE, SPOKEN, SecretPattern
 
+# `re` skips quickly to a set of first letters, and slowly to a choice of words.
 _NAME: Final = (
-    r"(?i:(?<!1)password|passwd|pwd|passphrase|pass ?code|(?<![a-z])(?:pass|pw)(?=\s?[:=]\s?[\"'a-z])"
-    r"|wi-?fi (?:key|pass)|(?:security (?:answer|code)|code ?word|keyword)(?= for ))"
+    r"[CKPSWckpsw](?:(?<=[Pp])(?i:(?<!1p)assword|asswd|wd|assphrase|ass ?code"
+    r"|(?<![a-z]p)(?:ass|w)(?=\s?[:=]\s?[\"'a-z]))|(?<=[Ww])(?i:i-?fi (?:key|pass))"
+    r"|(?:(?<=[Ss])(?i:ecurity (?:answer|code))|(?<=[Cc])(?i:ode ?word)|(?<=[Kk])(?i:eyword))(?= for ))"
 )
 # «… for the router», «… they sent me»
 _WHICH: Final = r"(?: (?:for|of|to|on|at|in|from|they|that|we|you|I)(?: [\w'’./@-]{1,40}){1,6}?| here)?"
@@ -59,12 +61,16 @@ _CODE_ZH: Final = (
     rf"|{_DASHED})"
 )
 
+_END_ZH: Final = r"(?=[\s,，。；、！!?？)）;\u3400-\u9fff]|\.(?!\S)|\Z)"
+
 _FORMS: Final = (
     (
-        rf"(?:{_NAME}(?:['’]s)?{_WHICH}(?:{_SIGN}|{_IS}| )|(?i:identified by )){_OPENS}"
+        rf"{_NAME}(?:['’]s)?{_WHICH}(?:{_SIGN}|{_IS}| ){_OPENS}"
         rf"(?P<secret>[^\s\"'”’」),:;+][^\"'”’」\n]{{2,63}}){_CLOSES}"
     ),
-    rf"(?:{_NAME_ZH}|{_NAME}){_IS_ZH}?{_OPENS}(?P<secret>[A-Za-z0-9][ -~]{{2,63}}?){_CLOSES}",
+    rf"[Ii](?i:dentified by ){_OPENS}(?P<secret>[^\s\"'”’」),:;+][^\"'”’」\n]{{2,63}}){_CLOSES}",
+    rf"{_NAME_ZH}{_IS_ZH}?{_OPENS}(?P<secret>[A-Za-z0-9][ -~]{{2,63}}?){_CLOSES}",
+    rf"{_NAME}{_IS_ZH}?{_OPENS}(?P<secret>[A-Za-z0-9][ -~]{{2,63}}?){_CLOSES}",
     rf"{_NAME}{_WHICH}(?:{_SIGN}|{_IS})(?P<secret>{_WORD}){_END}",
     # Several words: three or more behind «is».
     rf"{_NAME}{_WHICH}(?:{_SIGN}|{_IS}(?=\S{{2,20}} \S{{2,20}}[ -]))(?P<secret>{_WORDS}{{1,9}})(?=[.!,;]|\s*\n|\Z)",
@@ -85,7 +91,8 @@ _FORMS: Final = (
         r"(?:(?:[?&;]|--)(?i:password|passwd|pwd)=|sshpass -p |\bcurl [^\n]{0,80}?-u ?[\w.@+-]{1,64}:)"
         r"(?P<secret>[^\s&;\"'<>(){}\[\]$,]{3,64})"
     ),
-    rf"(?:{_NAME_ZH}{_IS_ZH}|{_NAME}\s?[是为]\s?)(?P<secret>(?!\d){_WORD})(?=[\s,，。；、！!?？)）;\u3400-\u9fff]|\.(?!\S)|\Z)",
+    rf"{_NAME_ZH}{_IS_ZH}(?P<secret>(?!\d){_WORD}){_END_ZH}",
+    rf"{_NAME}\s?[是为]\s?(?P<secret>(?!\d){_WORD}){_END_ZH}",
     rf"{_NAME_ZH}\s?(?P<secret>(?!\d){_WORD})(?=[，。；、！;,\n]|\Z)",
     (
         r"[用把拿]\s?(?P<secret>[A-Za-z0-9][!-~]{2,63}?)[\"”]?\s?(?:作[为為]|[当當][作成]?|[做作])(?:[我你他她它]们?的)?"
@@ -133,7 +140,10 @@ def _may_be_chosen(value: str) -> bool:
     )
 
 
-_HINTS: Final = ("pass", "pw", "fi key", "code", "keyword", "security", "curl", "identified", "码", "碼", "口令", "暗")
+_HINTS: Final = (
+    *("pass", "pw", "fi key", "code word", "codeword", "keyword", "security answer", "security code", "curl"),
+    *("identified", "密码", "密碼", "全码", "取码", "口令", "暗号", "暗號"),
+)
 _CODE_HINTS: Final = ("code", "pin", "combination", "combo", "码", "碼", "门禁", "門禁")
 PLAIN_PATTERNS: Final = (
     *(SecretPattern("password", _HINTS, re.compile(form), is_valid=_may_be_chosen) for form in _FORMS),
