@@ -9,12 +9,12 @@ from agent_tools.fences import find_fence
 from knowhub.core.near_duplicates import has_weight, normalize_text
 
 QUOTED_CHARS = 16_384
-LEAST_WEIGHT = 60
-LEAST_SHARE = 0.6
-LEAST_WRAPPING = 8
+MIN_WEIGHT = 60
+MIN_SHARE = 0.6
+MIN_WRAPPING = 8
 _ANCHOR_CHARS = 24
-_MOST_PER_ANCHOR = 4
-_MOST_HITS = 64
+_MAX_PER_ANCHOR = 4
+_MAX_HITS = 64
 
 # What quoting puts before each line: the bar of the agent tools with its field, or the sign of Markdown.
 _QUOTE_MARK = re.compile(r"^[ \t]*[|>][ \t]*(?:(?:task|content):[ \t])?", re.MULTILINE)
@@ -51,7 +51,7 @@ class QuoteIndex:
 
     def put(self, number: int, text: str) -> None:
         """Keep the anchors of a text in the form for quotes; the four oldest texts keep an anchor that they share."""
-        if not has_weight(text, LEAST_WEIGHT):
+        if not has_weight(text, MIN_WEIGHT):
             return
         middle = len(text) // 2
         self._keep(text[:_ANCHOR_CHARS], number * 2)
@@ -65,13 +65,13 @@ class QuoteIndex:
         for at in [at for at in range(len(text) - _ANCHOR_CHARS + 1) if text[at : at + _ANCHOR_CHARS] in anchors]:
             codes = anchors[text[at : at + _ANCHOR_CHARS]]
             found += (QuoteCandidate(code // 2, code % 2 == 1, at) for code in codes)
-            if len(found) >= _MOST_HITS:
+            if len(found) >= _MAX_HITS:
                 break
-        return found[:_MOST_HITS]
+        return found[:_MAX_HITS]
 
     def _keep(self, anchor: str, code: int) -> None:
         known = self._places.get(anchor, ())
-        if len(known) < _MOST_PER_ANCHOR:
+        if len(known) < _MAX_PER_ANCHOR:
             self._places[anchor] = (*known, code)
 
 
@@ -99,9 +99,9 @@ def quote(earlier: str, later: str, hit: QuoteCandidate) -> Quote | None:
     chars = before + behind
     run = later[hit.at - before : hit.at + behind]
     made = Quote(chars, round(chars / len(earlier), 4), len(later) - chars) if earlier else None
-    if made is None or not has_weight(run, LEAST_WEIGHT):
+    if made is None or not has_weight(run, MIN_WEIGHT):
         return None
-    if made.wrapping_chars < LEAST_WRAPPING or made.share < LEAST_SHARE:
+    if made.wrapping_chars < MIN_WRAPPING or made.share < MIN_SHARE:
         return None
     is_cut = _CUT.match(later, hit.at + behind) is not None
     return made if made.share == 1 or is_cut or made.wrapping_chars >= chars else None
@@ -119,7 +119,7 @@ def _common_start(item: str, other: str) -> int:
 
 
 SEARCHED_CHARS = 65_536
-_MOST_IDS = 20
+_MAX_IDS = 20
 
 _JSON_QUALITY = re.compile(r'\\?"quality_score\\?"\s*:')
 _JSON_ID = re.compile(r'\\?"id\\?"\s*:\s*\\?"knowledge-')
@@ -162,4 +162,4 @@ def find_search_source(source: Mapping[str, Any]) -> str | None:
 
 def find_quoted_ids(text: str) -> list[str]:
     """Return the ids of knowledge records that a text names, each once, the first 20."""
-    return list(dict.fromkeys(_RECORD_ID.findall(text)))[:_MOST_IDS]
+    return list(dict.fromkeys(_RECORD_ID.findall(text)))[:_MAX_IDS]

@@ -18,7 +18,7 @@ from knowhub.core.table_schema import Index, TableSchema, Totals
 from knowhub.core.unicode_forms import shorten
 
 _KINDS_CACHED = 65_536
-_MOST_SOURCES = 32
+_MAX_SOURCES = 32
 _GATHERED = frozenset({MemoryCategory.PREFERENCES, MemoryCategory.ENTITIES, MemoryCategory.PATTERNS})
 
 
@@ -69,8 +69,8 @@ def _summarize_metadata(metadata: Mapping[str, Any]) -> dict[str, Any]:
     ended = [source for item in metadata.get(HISTORY, ()) for source in item["source_refs"]]
     sources = dict.fromkeys((*current, *metadata.get("source_refs", ())))
     return {
-        "sources": tuple(islice(sources, _MOST_SOURCES)),
-        "outdated": tuple(islice((item for item in dict.fromkeys(ended) if item not in current), _MOST_SOURCES)),
+        "sources": tuple(islice(sources, _MAX_SOURCES)),
+        "outdated": tuple(islice((item for item in dict.fromkeys(ended) if item not in current), _MAX_SOURCES)),
         "unread": sum(end - start for start, end in reading.get("waiting", ())),
         "waits_since": reading.get("since") or 0.0,
         "is_read_by_model": bool(reading.get("by_model")),

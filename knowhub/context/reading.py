@@ -15,7 +15,7 @@ READ_FIELDS: Final = ("waiting", "since", "by_model", "dropped", "recalled")
 """What an undo leaves as it is: what a model has read it does not read again, though what it learnt is undone."""
 UNREAD_COUNTS: Final = ("by_rules", "not_asked")
 _MAX_RECALLED: Final = 400
-_LEAST_CHARS: Final = 8
+_MIN_CHARS: Final = 8
 
 
 def get_reading(metadata: Mapping[str, Any]) -> dict[str, Any]:
@@ -104,5 +104,5 @@ def hash_lines(texts: Iterable[str]) -> Iterable[str]:
     for text in texts:
         for line in dict.fromkeys((text, *text.splitlines())):
             words = normalize_words(line)
-            if len(words) >= _LEAST_CHARS:
+            if len(words) >= _MIN_CHARS:
                 yield blake2b(words.encode("utf-8", "replace"), digest_size=6).hexdigest()

@@ -15,7 +15,7 @@ MAX_DATED_CHARS = 65_536
 """So much of a message is looked through for the days that it names."""
 MAX_MESSAGE_CHARS = 2_000
 """So much of a long message is shown to whoever has not asked for the whole of it."""
-_MOST_NAME_WORDS: Final = 4
+_MAX_NAME_WORDS: Final = 4
 # A name before a colon, as transcripts have it: «Ada Lovelace: », «小王：».
 _SPEAKER: Final = re.compile(r"(?P<name>[^\W\d_][^:：\n]{0,39}?)(?::\s|：)")
 
@@ -83,7 +83,7 @@ def speaker(row: Row) -> str:
         return str(row["name"])
     begins = _SPEAKER.match(str(row["content"]))
     name = begins["name"].strip() if begins else ""
-    is_name = name and (name[0].isupper() or not name.isascii()) and len(name.split()) <= _MOST_NAME_WORDS
+    is_name = name and (name[0].isupper() or not name.isascii()) and len(name.split()) <= _MAX_NAME_WORDS
     return name if is_name else str(row["role"])
 
 

@@ -10,7 +10,7 @@ from knowhub.conversations.dates import (
     DECEMBER,
     EN_NUMBER,
     HAN_NUMBER,
-    MOST_NAMED,
+    MAX_NAMED,
     WEEK,
     iter_times,
     month_of,
@@ -18,8 +18,8 @@ from knowhub.conversations.dates import (
     pattern,
 )
 
-_MOST_DAYS: Final = 7
-_MOST_MONTHS: Final = 3
+_MAX_DAYS: Final = 7
+_MAX_MONTHS: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,12 +35,12 @@ class MentionedTime:
         """Return the marks of these days, see `date_tags`; of a long time those of its months, or of its years."""
         days = (self.last - self.first).days + 1
         if self.every_year:
-            return [f"m{self.first:%m}"] if days > _MOST_DAYS else [f"m{self.first:%m%d}"]
-        if days <= _MOST_DAYS:
+            return [f"m{self.first:%m}"] if days > _MAX_DAYS else [f"m{self.first:%m%d}"]
+        if days <= _MAX_DAYS:
             named = (self.first + timedelta(ahead) for ahead in range(days))
             return [_marks(day.year, day.month, day.day)[0] for day in named]
         months = (self.last.year - self.first.year) * DECEMBER + self.last.month - self.first.month + 1
-        if months <= _MOST_MONTHS:
+        if months <= _MAX_MONTHS:
             begun = (month_of(self.first.year, self.first.month + ahead).first for ahead in range(months))
             return [_marks(day.year, day.month, 1)[2] for day in begun]
         return [f"y{year}" for year in range(self.first.year, self.last.year + 1)]
@@ -97,7 +97,7 @@ def list_named_times(text: str, now: float) -> list[MentionedTime]:
         # No day is seen from beyond the calendar.
         return []
     named = [MentionedTime(words, read.first, read.last, read.every_year) for words, read in found if read is not None]
-    return list(dict.fromkeys(named))[:MOST_NAMED]
+    return list(dict.fromkeys(named))[:MAX_NAMED]
 
 
 def date_tags(moment: float | None, named: Iterable[MentionedTime] = ()) -> list[str]:

@@ -44,7 +44,7 @@ from knowhub.conversations.support import (
     share_words,
 )
 
-_LEAST_STEM: Final = 5
+_MIN_STEM: Final = 5
 _SEVERAL: Final = 2
 _HALF_DAY: Final = 12
 _NUMBER: Final = re.compile(r"\d+(?:[.,:]\d+)*")
@@ -52,8 +52,8 @@ _NO_DIGIT: Final = re.compile(r"\D")
 _GROUPED: Final = re.compile(r"\d{1,3}(?:,\d{3})+")
 # Longer ones are no figures that somebody says, and Python reads them slowly or not at all.
 _MAX_DIGITS: Final = 18
-_LEAST_PLAIN: Final = 3
-_MOST_INITIALS: Final = 5
+_MIN_PLAIN: Final = 3
+_MAX_INITIALS: Final = 5
 _JOINING: Final = frozenset({"of", "the", "and"})
 _TITLED: Final = re.compile(r"[A-Z][\w'’]{1,30}(?: (?:(?:of|the|and) ){0,2}[A-Z][\w'’]{1,30}){1,4}")
 _JOINT: Final = re.compile(r"[-'’]")
@@ -238,7 +238,7 @@ class ChangeChecks:
     def _blank_abbreviated(self, statement: str) -> str:
         """Return a statement without the names that the conversation abbreviates: «New York City» as «NYC»."""
         written = {word.casefold() for word in WORD.findall(self._text) if word.isupper() and len(word) > 1}
-        written |= {word for word in self._words - STOPS if len(word) >= _LEAST_PLAIN}
+        written |= {word for word in self._words - STOPS if len(word) >= _MIN_PLAIN}
 
         def blank(run: re.Match[str]) -> str:
             whole = max(_list_initials(run[0]), key=len, default="")
@@ -278,7 +278,7 @@ class ChangeChecks:
 
     def _is_name_known(self, name: str) -> bool:
         word = fold_word(name)
-        if word in self._words or (len(word) >= _LEAST_STEM and any(_share_stem(word, said) for said in self._words)):
+        if word in self._words or (len(word) >= _MIN_STEM and any(_share_stem(word, said) for said in self._words)):
             return True
         if word in NAMED and NAMED[word] in self._numbers:
             return True
@@ -325,11 +325,11 @@ def check_changes(
 def _list_initials(text: str) -> set[str]:
     """Return the first letters of two to five words in a row: of capitalized ones, or of at least three of any."""
     words = [word for word in WORD.findall(text) if word.casefold() not in _JOINING]
-    runs = (words[at : at + count] for count in range(2, _MOST_INITIALS + 1) for at in range(len(words) - count + 1))
+    runs = (words[at : at + count] for count in range(2, _MAX_INITIALS + 1) for at in range(len(words) - count + 1))
     return {
         "".join(word[0] for word in run).casefold()
         for run in runs
-        if len(run) >= _LEAST_PLAIN or all(word[0].isupper() for word in run)
+        if len(run) >= _MIN_PLAIN or all(word[0].isupper() for word in run)
     }
 
 
@@ -343,7 +343,7 @@ def _with_figures(text: str) -> str:
 
 
 def _share_stem(word: str, other: str) -> bool:
-    return len(other) >= _LEAST_STEM and word[:_LEAST_STEM] == other[:_LEAST_STEM]
+    return len(other) >= _MIN_STEM and word[:_MIN_STEM] == other[:_MIN_STEM]
 
 
 def _iter_names(statement: str) -> Iterator[str]:

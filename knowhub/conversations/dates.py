@@ -7,9 +7,9 @@ from datetime import UTC, date, datetime, timedelta
 from itertools import islice, zip_longest
 from typing import Final
 
-MOST_NAMED: Final = 8
+MAX_NAMED: Final = 8
 """So many times are read in each form: the rest of a long list of dates is not read."""
-MOST_READ_CHARS: Final = 4_000
+MAX_READ_CHARS: Final = 4_000
 DECEMBER: Final = 12
 WEEK: Final = 7
 # A leap year: a month and a day without a year are kept in it.
@@ -56,7 +56,7 @@ class TimeMention:
 
 def iter_times(text: str, today: date) -> Iterator[TimeMention]:
     """Yield the times that the beginning of a text names, seen from a day, in the order of the forms."""
-    text = text[:MOST_READ_CHARS]
+    text = text[:MAX_READ_CHARS]
     if not _has_date_hint(text):
         return
     taken: list[tuple[int, int]] = []
@@ -64,7 +64,7 @@ def iter_times(text: str, today: date) -> Iterator[TimeMention]:
     for form in _FORMS:
         if not form.can_match(lower):
             continue
-        for match in islice(form.pattern.finditer(text), MOST_NAMED):
+        for match in islice(form.pattern.finditer(text), MAX_NAMED):
             # The longest form comes first: of 2023年5月2日 neither the year nor the month is named beside it.
             if any(match.start() < end and start < match.end() for start, end in taken):
                 continue

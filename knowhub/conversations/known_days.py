@@ -15,14 +15,14 @@ MONTHS: Final = (
     "january", "february", "march", "april", "may", "june", "july", "august", "september", "october", "november",
     "december",
 )  # fmt: skip
-_LEAST_ABBREVIATION: Final = 3
+_MIN_ABBREVIATION: Final = 3
 _HAN_WEEKDAY: Final = re.compile(r"(?:周|星期|礼拜)([一二三四五六日天])")
 _HAN_WEEKDAYS: Final = "一二三四五六日"
 _WEEKEND: Final = re.compile(r"\bweekends?\b|周末")
 _WORD: Final = re.compile(r"[a-z]{3,9}")
 # Whether «next Monday» is the first or the second one, people do not agree.
 _NEAR_WEEKS: Final = 2
-_MOST: Final = 40
+_MAX: Final = 40
 # «In two weeks» is seldom to the day: a quarter more or less.
 _SLACK: Final = 4
 _UNIT_DAYS: Final[Mapping[str, float]] = {
@@ -57,7 +57,7 @@ _LAST_DAY: Final = 31
 def list_calendar_words(word: str) -> list[str]:
     """Return the weekdays and months that a word names or abbreviates: «Tue», «Tues», «Tuesdays»."""
     stem = word.removesuffix("s")
-    if len(stem) < _LEAST_ABBREVIATION:
+    if len(stem) < _MIN_ABBREVIATION:
         return []
     return [full for full in (*WEEKDAYS, *MONTHS) if full.startswith(stem)]
 
@@ -111,7 +111,7 @@ def place_days(reading: dates.TimeRange, said: date) -> Iterator[Days]:
 
 def _iter_durations(lower: str) -> Iterator[float]:
     """Yield the lengths in days of the first spans of time that a text names."""
-    for count, unit, han_count, han_unit in _DURATION.findall(lower)[:_MOST]:
+    for count, unit, han_count, han_unit in _DURATION.findall(lower)[:_MAX]:
         written = count or han_count
         numbers = {_FEW[written]} if written in _FEW else read_spoken(written)
         lengths = (number * _UNIT_DAYS[unit or han_unit] for number in numbers)

@@ -9,7 +9,7 @@ from knowhub.conversations.sentences import Fold, is_chinese, split_sentences
 
 _EXCERPT_CHARS: Final = 300
 _LOOKED_AT_LINES: Final = 12
-_MOST_MESSAGES_BETWEEN: Final = 8
+_MAX_MESSAGES_BETWEEN: Final = 8
 
 _FAILED: Final = re.compile(
     r"(?:\b\w*(?:Error|Exception)\b|\berror\b|\bfailed\b|\bfailure\b|\bdenied\b|\bnot found\b|\bno such\b"
@@ -43,7 +43,7 @@ def find_lessons(messages: Sequence[Message], fold: Fold = str) -> Iterator[tupl
             continue
         if find_failure(message.content):
             failed = number
-        elif failed is not None and number - failed <= _MOST_MESSAGES_BETWEEN:
+        elif failed is not None and number - failed <= _MAX_MESSAGES_BETWEEN:
             remedy = _find_words(messages, range(number - 1, failed, -1), fold)
             outcome = _find_words(messages, range(number + 1, min(number + 3, len(messages))), fold)
             is_confirmed = outcome is not None and _CONFIRMED.search(outcome[1]) is not None

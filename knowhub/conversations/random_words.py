@@ -19,7 +19,7 @@ _PASSWORD: Final = re.compile(
 _BEFORE_CHARS: Final = 60
 _AFTER_CHARS: Final = 40
 _VALUE: Final = re.compile(r"[A-Za-z0-9!#$%&*+./?@^_~-]{6,256}")
-_LEAST_RANDOM_CHARS: Final = 8
+_MIN_RANDOM_CHARS: Final = 8
 _LONG_CHARS: Final = 20
 # More changes between letters and figures than a version or a room has.
 _MANY_CHANGES: Final = 4
@@ -41,7 +41,7 @@ _ORDINARY: Final = re.compile(
 )
 _PART: Final = re.compile(r"[A-Z]?[a-z]+|[A-Z]+|[0-9]+|.")
 _NAME_FIGURES: Final = 4
-_LEAST_WORD_CHARS: Final = 3
+_MIN_WORD_CHARS: Final = 3
 
 
 def find_random_words(text: str) -> Iterator[tuple[int, int]]:
@@ -53,7 +53,7 @@ def find_random_words(text: str) -> Iterator[tuple[int, int]]:
             text, max(text.rfind("\n", 0, start), start - _BEFORE_CHARS, 0), start
         ):
             yield start, end
-        if len(value) < _LEAST_RANDOM_CHARS or not looks_random(value):
+        if len(value) < _MIN_RANDOM_CHARS or not looks_random(value):
             continue
         if _CUE.search(text, max(0, start - _BEFORE_CHARS), start) or _CUE.search(text, end, end + _AFTER_CHARS):
             yield start, end
@@ -83,7 +83,7 @@ def _is_name(value: str) -> bool:
     numbers = [part for part in parts if part.isdigit()]
     words = [part for part in parts if not part.isdigit() and part not in "._-"]
     # Many short words are no name: «jkEModJeFjvKQRRQDlc».
-    is_wordy = len(words) < _MANY_CHANGES or len("".join(words)) >= _LEAST_WORD_CHARS * len(words)
+    is_wordy = len(words) < _MANY_CHANGES or len("".join(words)) >= _MIN_WORD_CHARS * len(words)
     return (
         is_wordy
         and all(len(word) > 1 for word in words)

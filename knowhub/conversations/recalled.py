@@ -32,8 +32,8 @@ _FILE_HEADING: Final = re.compile(
 _FILE_LINE: Final = re.compile(r"^ *[0-9]+\t")
 _ITEM = re.compile(r"^\s*(?:[|>\-*•·]|\d{1,3}[.)、]|\[|\{|$)")
 # A copy has at least this length, and shares at least this part with the record.
-_LEAST_WEIGHT = 16
-_LEAST_SHARE = 0.8
+_MIN_WEIGHT = 16
+_MIN_SHARE = 0.8
 _MEMORY_SCHEME: Final = "ctx://"
 # What can be left out of a statement without changing what it says.
 _FILLERS: Final = re.compile(
@@ -55,7 +55,7 @@ _HEADED: Final = re.compile(
     r"|^#{1,6}\s*(?:long[- ]term )?(?:memory|memories|记忆|长期记忆)\s*(?:[:：]\s*)?$",
     re.IGNORECASE,
 )
-_LEAST_CHARS: Final = 8
+_MIN_CHARS: Final = 8
 _MAX_TEXTS: Final = 400
 
 
@@ -163,10 +163,10 @@ def _plain(text: str) -> str:
 
 def is_copy(said: str, stored: Iterable[frozenset[int]]) -> bool:
     """Return whether a stored text, given by its word pairs, contains at least 80 % of those of a statement."""
-    if not near_duplicates.has_weight(said, _LEAST_WEIGHT):
+    if not near_duplicates.has_weight(said, _MIN_WEIGHT):
         return False
     own = near_duplicates.shingles(said)
-    return any(near_duplicates.share_contained(own, theirs) >= _LEAST_SHARE for theirs in stored)
+    return any(near_duplicates.share_contained(own, theirs) >= _MIN_SHARE for theirs in stored)
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,7 +189,7 @@ def index_recalled(texts: Iterable[str]) -> RecalledTexts:
     kept = [text for text, _ in zip((item for item in texts if item.strip()), range(_MAX_TEXTS), strict=False)]
     lines = {normalize_words(line) for text in kept for line in (text, *text.splitlines())}
     return RecalledTexts(
-        frozenset(line for line in lines if len(line) >= _LEAST_CHARS),
+        frozenset(line for line in lines if len(line) >= _MIN_CHARS),
         [near_duplicates.shingles(text) for text in kept],
     )
 

@@ -20,7 +20,7 @@ from knowhub.conversations.sentences import MAX_SENTENCE_CHARS, Fold, Sentence, 
 
 Values: TypeAlias = tuple[tuple[str, str], ...]
 """Single-valued facts, each a slot and its value."""
-_LEAST_COMPLETE_CHARS: Final = {True: 34, False: 8}
+_MIN_COMPLETE_CHARS: Final = {True: 34, False: 8}
 
 
 class StatementKind(StrEnum):
@@ -144,7 +144,7 @@ def _read_sentence(number: int, sentences: Sequence[Sentence], at: int, said: da
 
 def _complete(text: str, bare: str, sentences: Sequence[Sentence], at: int) -> str:
     """Return a statement with its neighbours where it says nothing alone: «Always like that.», «Remember it.»."""
-    if len(text) > _LEAST_COMPLETE_CHARS[text.isascii()]:
+    if len(text) > _MIN_COMPLETE_CHARS[text.isascii()]:
         return text
     if at:
         # A fact of its own ends by itself.

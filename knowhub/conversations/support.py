@@ -35,7 +35,7 @@ OF_THE_USER: Final = ("profile", "preferences")
 # A case names both the failure and the fix.
 _OF_CASES: Final = {"contradicted", "supposed", "of_somebody_else", "only_asked"}
 _STEM_CHARS: Final = 5
-_LEAST_STEM: Final = 3
+_MIN_STEM: Final = 3
 
 _LINE_QUOTED: Final = re.compile(r"^\s{0,9}>")
 _FENCE: Final = re.compile(r"^\s{0,9}(?:```|~~~)")
@@ -342,10 +342,10 @@ def _list_stems(text: str) -> set[str]:
 def _stem(word: str) -> str:
     """Return the beginning that the forms of an English word share: «flies» and «fly», «running» and «run»."""
     for ending, stem in (("ies", "y"), ("ing", ""), ("ed", ""), ("es", ""), ("s", ""), ("e", "")):
-        if word.endswith(ending) and len(word) - len(ending) >= _LEAST_STEM - len(stem):
+        if word.endswith(ending) and len(word) - len(ending) >= _MIN_STEM - len(stem):
             word = word.removesuffix(ending) + stem
             break
-    return word[:-1] if len(word) > _LEAST_STEM and word[-1] == word[-2] else word
+    return word[:-1] if len(word) > _MIN_STEM and word[-1] == word[-2] else word
 
 
 def _is_refused(statement: str, cited: Sequence[Message], before: Sequence[Message]) -> bool:

@@ -7,7 +7,7 @@ from typing import Any, Final, Protocol
 from knowhub.core.errors import KnowHubError
 from knowhub.core.operation import IdempotencyKey
 
-MOST_JOBS: Final = 100
+MAX_JOBS: Final = 100
 
 
 class JobStatus(StrEnum):
@@ -66,7 +66,7 @@ class InMemoryJobBoard:
                 return other
         self._jobs[job.job_id] = job
         ended = [job_id for job_id, kept in self._jobs.items() if kept.status is not JobStatus.RUNNING]
-        for job_id in ended[: max(0, len(self._jobs) - MOST_JOBS)]:
+        for job_id in ended[: max(0, len(self._jobs) - MAX_JOBS)]:
             del self._jobs[job_id]
         return None
 

@@ -140,7 +140,7 @@ _ROUNDS = 2
 _BINS = BANDS * _ROWS // _ROUNDS
 
 FEWEST_SHINGLES = 5
-MOST_CANDIDATES = 8
+MAX_CANDIDATES = 8
 
 
 def band_keys(shingles: frozenset[int]) -> list[int]:
@@ -195,7 +195,7 @@ def rank_candidates(candidates: Sequence[int]) -> list[int]:
     counts: dict[int, int] = {}
     for candidate in candidates:
         counts[candidate] = counts.get(candidate, 0) + 1
-    return sorted(counts, key=lambda item: (-counts[item], item))[:MOST_CANDIDATES]
+    return sorted(counts, key=lambda item: (-counts[item], item))[:MAX_CANDIDATES]
 
 
 def _round(salt: int, shingles: frozenset[int]) -> list[int]:
@@ -213,7 +213,7 @@ def _fill_empty_bin(place: int, filled: dict[int, int]) -> int:
     return filled[chosen]
 
 
-LEAST_SIMILARITY = 0.8
+MIN_SIMILARITY = 0.8
 _SETS_KEPT = 512
 
 
@@ -287,7 +287,7 @@ class ClusterBuilder:
         kept = dict.fromkeys(self._homes.get(candidate, candidate) for candidate in candidates)
         for other in dict.fromkeys((*kept, *candidates)):
             similarity = self._similarity(number, other)
-            if similarity >= LEAST_SIMILARITY:
+            if similarity >= MIN_SIMILARITY:
                 home = self._homes.get(other, other)
                 self._homes[number] = home
                 self._near.setdefault(home, []).append(NearDuplicate(number, other, round(similarity, 4)))
@@ -297,7 +297,7 @@ class ClusterBuilder:
         first, second = self._text_of(item), self._text_of(other)
         if first is None or second is None:
             return 0.0
-        if max(len(first), len(second)) > COMPARED_CHARS and min(len(first), len(second)) < LEAST_SIMILARITY * max(
+        if max(len(first), len(second)) > COMPARED_CHARS and min(len(first), len(second)) < MIN_SIMILARITY * max(
             len(first), len(second)
         ):
             # Alike as far as they are compared, but one of them goes on.

@@ -6,8 +6,8 @@ from typing import Final, Literal
 
 # Python sorts the combining marks of a letter by moving each past the others: 64,000 of them take six seconds.
 # Unicode itself allows 30 in a row (UAX #15, stream-safe text), which is more than any script has.
-MOST_MARKS: Final = 30
-_LONG_RUN: Final = re.compile(rf"[^\w\s\x00-\x7f]{{{MOST_MARKS + 1},}}")
+MAX_MARKS: Final = 30
+_LONG_RUN: Final = re.compile(rf"[^\w\s\x00-\x7f]{{{MAX_MARKS + 1},}}")
 # These are no marks, but normalization turns them into marks.
 _BECOME_MARKS: Final = frozenset("\u0f73\u0f75\u0f81")
 _WIDE_SOUND_MARKS: Final = (("\uff9e", "\u3099"), ("\uff9f", "\u309a"))
@@ -34,6 +34,6 @@ def _drop_marks(run: re.Match[str]) -> str:
     marks = 0
     for char in run[0]:
         marks = marks + 1 if unicodedata.combining(char) or char in _BECOME_MARKS else 0
-        if marks <= MOST_MARKS:
+        if marks <= MAX_MARKS:
             kept.append(char)
     return "".join(kept)

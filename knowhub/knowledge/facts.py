@@ -26,11 +26,11 @@ _NOT = re.compile(
     r"|不|禁止|严禁|切勿|勿|没有|无法|无需|别再|别用"
 )
 _ONLY = re.compile(r"\b(?:only|solely|exclusively|except)\b|只能|只有|只用|只许|只准|仅|除非|除了")
-_LEAST_KEPT = 0.5
+_MIN_KEPT = 0.5
 _SHORT = 3
-_MOST_LOST = 10
+_MAX_LOST = 10
 # At most this many clauses of the new text are compared. Records with more rather stay separate.
-_MOST_CLAUSES = 200
+_MAX_CLAUSES = 200
 
 
 def find_missing_facts(before: Sequence[str], after: str) -> list[str]:
@@ -41,7 +41,7 @@ def find_missing_facts(before: Sequence[str], after: str) -> list[str]:
     the new text must have such a clause with half of its longer words. In doubt a fact counts as missing: records that
     stay separate lose nothing.
     """
-    return list(islice(_find_missing(before, after), _MOST_LOST))
+    return list(islice(_find_missing(before, after), _MAX_LOST))
 
 
 # Words that a text may have more than another one that says the same. All others may be a name, a figure or a negation.
@@ -53,7 +53,7 @@ _FILLERS = frozenset(
     )
 )
 _ENDINGS = ("ing", "ed", "es", "s")
-_LEAST_STEM = 4
+_MIN_STEM = 4
 
 
 def have_same_words(item: str, other: str) -> bool:
@@ -64,7 +64,7 @@ def have_same_words(item: str, other: str) -> bool:
 
 def _strip_ending(word: str) -> str:
     found = (word.removesuffix(ending) for ending in _ENDINGS if word.endswith(ending))
-    return next((stem for stem in found if len(stem) >= _LEAST_STEM), word)
+    return next((stem for stem in found if len(stem) >= _MIN_STEM), word)
 
 
 def _find_missing(before: Sequence[str], after: str) -> Iterator[str]:
@@ -87,10 +87,10 @@ def _names(text: str) -> Iterator[str]:
 
 def _find_missing_clauses(before: Sequence[str], after: str) -> Iterator[str]:
     for pattern in (_NOT, _ONLY):
-        new = [_key_words(clause, pattern) for clause in _clauses(after, pattern)[:_MOST_CLAUSES]]
+        new = [_key_words(clause, pattern) for clause in _clauses(after, pattern)[:_MAX_CLAUSES]]
         for clause in dict.fromkeys(clause for text in before for clause in _clauses(text, pattern)):
             own = _key_words(clause, pattern)
-            if not any(len(own & other) >= _LEAST_KEPT * len(own) for other in new):
+            if not any(len(own & other) >= _MIN_KEPT * len(own) for other in new):
                 yield f"“{clause}”"
 
 

@@ -11,7 +11,7 @@ from knowhub.knowledge.model import KNOWLEDGE, KnowledgeSummary
 from knowhub.knowledge.table import find_record
 
 _NAMING_FIELDS = ("supersedes", "merged_into")
-_MOST_HOPS = 1_000
+_MAX_HOPS = 1_000
 
 
 def find_readable(view: View, ctx: RequestContext, knowledge_id: str) -> KnowledgeSummary:
@@ -50,7 +50,7 @@ def get_current_row(view: View, ctx: RequestContext, knowledge_id: str, expected
 def follow_merges(view: View, knowledge_id: str) -> KnowledgeSummary | None:
     """Return the summary of a live record, or of its final survivor; None if neither is live."""
     summary = find_record(view, knowledge_id)
-    for _ in range(_MOST_HOPS):
+    for _ in range(_MAX_HOPS):
         if summary is None or summary.merged_into is None:
             return summary if summary is not None and summary.live else None
         summary = find_record(view, summary.merged_into)

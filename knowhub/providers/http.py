@@ -26,10 +26,10 @@ _IDLE_CONNECTION_S = 30.0
 _HIGHEST_PORT = 65535
 _ERROR_BYTES = 16 * 1024
 _DETAIL_CHARACTERS = 200
-_MOST_TOKENS = 1_000_000_000
+_MAX_TOKENS = 1_000_000_000
 _FIRST_PAUSE_S = 0.5
 _LONGEST_PAUSE_S = 8.0
-_MOST_DOUBLINGS = 10
+_MAX_DOUBLINGS = 10
 _TOO_MANY_REQUESTS = 429
 _SERVER_ERROR, _NOT_IMPLEMENTED = 500, 501
 _PASSES = frozenset({408, 409, 425, _TOO_MANY_REQUESTS})
@@ -191,7 +191,7 @@ class Endpoint:
             return failure.retry_after_s
         # Between half of it and all: callers that failed together do not come back together.
         share = 0.5 + int(self._timing.ids.hex(4), 16) / 0x20000
-        return share * min(_FIRST_PAUSE_S * 2.0 ** min(attempt, _MOST_DOUBLINGS), _LONGEST_PAUSE_S)
+        return share * min(_FIRST_PAUSE_S * 2.0 ** min(attempt, _MAX_DOUBLINGS), _LONGEST_PAUSE_S)
 
     async def _attempt(self, path: str, body: bytes, limit_s: float) -> dict[str, Any] | list[Any]:
         url = self._base + path
@@ -316,7 +316,7 @@ def get_count(answer: Mapping[str, Any], name: str) -> int | None:
     """Return how many tokens the server counted, such as `prompt_tokens`; None where it says nothing of use."""
     counts = answer.get("usage")
     count = counts.get(name) if isinstance(counts, Mapping) else None
-    return count if type(count) is int and 0 <= count <= _MOST_TOKENS else None
+    return count if type(count) is int and 0 <= count <= _MAX_TOKENS else None
 
 
 def estimate_request_tokens(text: bytes) -> int:

@@ -44,11 +44,11 @@ def _is_shallow(value: object) -> bool:
     return False
 
 
-_MOST_TRIES = 32
+_MAX_TRIES = 32
 # How often over all tries together may read the text: what they read in vain is read again by the next.
-_MOST_READINGS = 4
+_MAX_READINGS = 4
 # Each value is looked at, a microsecond or two: an answer of a megabyte of numbers would hold everybody up.
-_MOST_COMMAS = 50_000
+_MAX_COMMAS = 50_000
 _THOUGHTS = re.compile(r"\A\s*<think(?:ing)?>.*?</think(?:ing)?>", re.DOTALL)
 _DECODER = json.JSONDecoder()
 
@@ -63,8 +63,8 @@ def parse_answer(text: str, schema: Mapping[str, Any], redaction: Redaction = NO
     It is redacted before it is looked at, so that no word about what is wrong repeats the key.
     Where several fit it is the last: models think first and answer then. Raises InvalidAnswer.
     """
-    if text.count(",") > _MOST_COMMAS:
-        raise InvalidAnswer(f"it lists too much: more than {_MOST_COMMAS} commas")
+    if text.count(",") > _MAX_COMMAS:
+        raise InvalidAnswer(f"it lists too much: more than {_MAX_COMMAS} commas")
     problem = "there is no JSON object in it"
     fitting = None
     for read in _iter_objects(_THOUGHTS.sub("", text, count=1).strip()):
@@ -86,9 +86,9 @@ def _iter_objects(text: str) -> Iterator[dict[str, Any]]:
         return
     at = wasted = 0
     # Bounded: each try may read to the end, and a hostile text may be all opening braces.
-    for _ in range(_MOST_TRIES):
+    for _ in range(_MAX_TRIES):
         at = text.find("{", at)
-        if at < 0 or wasted > _MOST_READINGS * len(text):
+        if at < 0 or wasted > _MAX_READINGS * len(text):
             return
         end, is_whole = _find_end(text, at)
         found = load_json(text[at:end]) if is_whole else None

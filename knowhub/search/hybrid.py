@@ -21,7 +21,7 @@ from knowhub.search.vectors import Matrix
 EMBEDDER: Final = "embedder"
 # The number of results of each side that are combined.
 _PROPOSED: Final = 100
-_LEAST_SCALE: Final = 1e-6
+_MIN_SCALE: Final = 1e-6
 # A vector-only result must be at least this near, between unrelated texts (0) and the nearest (1).
 _NEAR: Final = 0.5
 # The share of the score of words that a vector must reach. Texts of equal meaning are seldom very near.
@@ -161,7 +161,7 @@ class HybridIndex(Generic[HeadT]):
         nearest = _get_nearest(likeness, query.reading)
         by_words = words.hits[0].relevance / words.reach if words.hits else 0.0
         # The score of a perfect result, where the best one has 1: the better of words and vectors says how far.
-        reach = 1 / max(by_words, nearest, _LEAST_SCALE)
+        reach = 1 / max(by_words, nearest, _MIN_SCALE)
         enough = _ENOUGH_SHARE * reach * words.enough / words.reach
         return SearchHits(hits, lag, words.degraded, reach, enough, nearest)
 
@@ -211,7 +211,7 @@ def combine_results(
     """
     best_score = max((hit.relevance for hit in words), default=1.0)
     nearest = max(likeness.values(), default=reading.strangers)
-    scale = max(nearest - reading.strangers, _LEAST_SCALE)
+    scale = max(nearest - reading.strangers, _MIN_SCALE)
     floor = reading.strangers + max(reading.spread, _NEAR * scale)
     heads = {head.id: head for head in (*(hit.head for hit in words), *(head for _, head in near))}
     by_words = {hit.head.id: (rank, hit.relevance) for rank, hit in enumerate(words, start=1)}

@@ -27,7 +27,7 @@ _SCRIPTS: Final = {name: re.compile(f"[{characters}]") for name, characters in _
 _OTHER: Final = re.compile(rf"[^\W\d_{''.join(_CHARACTERS.values())}]")
 # Scripts with a smaller share of a query are ignored.
 _WORTH_READING: Final = 0.1
-_MOST: Final = 0.5
+_MAX: Final = 0.5
 # How often an answer must lie closer to its question than strangers lie to each other: where an embedder does not
 # know a script it is 0.1 to 0.9, by the characters that it happens to know, and 1.0 where it does.
 _STRANGE: Final = 0.9
@@ -35,7 +35,7 @@ _FAMILIAR: Final = 0.98
 # Texts whose vectors are more similar than this are one text to an embedder. If more than this share of different texts
 # are, it does not read their script: a tokenizer turns words that it does not know into the same token, for example.
 _EQUAL: Final = 0.99
-_MOST_EQUAL: Final = 0.125
+_MAX_EQUAL: Final = 0.125
 _PROBE_TIMEOUT_S: Final = 30.0
 HARMLESS: Final = "hello"
 # Eight questions with their answers, the same in every script: by them an embedder shows which it can read. Each answer
@@ -175,7 +175,7 @@ class ScriptSkill:
     @property
     def reason(self) -> str:
         """Why the script is not read."""
-        if self.equal > _MOST_EQUAL:
+        if self.equal > _MAX_EQUAL:
             return f"too many texts have the same vector as a text that says something else: {self.equal:.0%}"
         return (
             f"too few answers lay closer to their questions than unrelated texts: {self.closer:.0%}, not {_STRANGE:.0%}"
@@ -227,7 +227,7 @@ class ScriptSkills:
     async def can_read(self, text: str) -> bool:
         """Return whether the embedder reads at least half of the letters of a text. Raises EmbeddingFailed."""
         read = [share for name, share in get_script_shares(text).items() if (await self._get_script_skill(name)).skill]
-        return sum(read) >= _MOST
+        return sum(read) >= _MAX
 
     async def _get_script_skill(self, name: str) -> ScriptSkill:
         if name not in PROBES:
@@ -286,7 +286,7 @@ def _score_probes(questions: NDArray[np.float32], texts: NDArray[np.float32]) ->
     strangers = likeness[~own]
     closer = float((likeness[own][:, None] > strangers).mean())
     equal = max(map(_get_equal_share, (questions, texts)))
-    skill = min(1.0, max(0.0, (closer - _STRANGE) / (_FAMILIAR - _STRANGE))) if equal <= _MOST_EQUAL else 0.0
+    skill = min(1.0, max(0.0, (closer - _STRANGE) / (_FAMILIAR - _STRANGE))) if equal <= _MAX_EQUAL else 0.0
     return ScriptSkill(skill, float(strangers.mean()), float(strangers.std()), closer, equal)
 
 

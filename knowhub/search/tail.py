@@ -14,7 +14,7 @@ from knowhub.core.clock import CooperativePause, TimeLimit
 
 # A longer document has no postings: each query looks through its terms. The postings of 16 MiB of text are millions of
 # objects, which take half a minute to make and a second in each garbage collection.
-_MOST_POSTED_TERMS = 1_000
+_MAX_POSTED_TERMS = 1_000
 _K1: Final = 1.2
 _B: Final = 0.75
 _EXACT_LENGTHS: Final = 24
@@ -22,8 +22,8 @@ _LENGTHS: Final = 256
 # A few documents do not show how rare a term is. As many others are assumed, without any term of the query.
 _ASSUMED_DOCUMENTS: Final = 50
 # From so many documents on, a term that so many and so large a share of them have is common.
-_LEAST_DOCUMENTS: Final = 8
-_LEAST_HOLDERS: Final = 4
+_MIN_DOCUMENTS: Final = 8
+_MIN_HOLDERS: Final = 4
 _COMMON_SHARE: Final = 0.25
 # Nobody expects a record to have every word of a long question: it is measured by the rarest of them.
 _ENOUGH_WORDS: Final = 2.0
@@ -112,7 +112,7 @@ class Tail:
 
     def add(self, document: Document) -> None:
         self._documents[document.number] = document
-        waiting = self._unposted if document.term_count <= _MOST_POSTED_TERMS else self._long
+        waiting = self._unposted if document.term_count <= _MAX_POSTED_TERMS else self._long
         waiting[document.number] = document
         self.terms += document.term_count
         self._norms_for = None
@@ -235,7 +235,7 @@ def get_reach(terms: Sequence[QueryTerm], documents: int) -> tuple[float, float]
 
     def get_rarity(holders: int) -> float:
         # What many of a few documents have is common, whatever others are assumed.
-        is_common = documents >= _LEAST_DOCUMENTS and holders >= max(_LEAST_HOLDERS, _COMMON_SHARE * documents)
+        is_common = documents >= _MIN_DOCUMENTS and holders >= max(_MIN_HOLDERS, _COMMON_SHARE * documents)
         total = documents if is_common else assumed
         return get_idf(total, min(total, holders))
 

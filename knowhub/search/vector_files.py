@@ -22,7 +22,7 @@ LAYOUT: Final = 1
 ROWS_FILE: Final = "rows.bin"
 REJECTED_FILE: Final = "refused.json"
 _RETRY: Final = "retry-"
-_MOST_DOUBLINGS: Final = 10
+_MAX_DOUBLINGS: Final = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,7 @@ class RetryPolicy:
         """Return the rejection of a text that was rejected so many times."""
         if self.max_attempts is not None and attempts >= self.max_attempts:
             return Rejection(number, attempts, None)
-        pause_s = min(self.first_pause_s * 2.0 ** min(attempts - 1, _MOST_DOUBLINGS), self.longest_pause_s)
+        pause_s = min(self.first_pause_s * 2.0 ** min(attempts - 1, _MAX_DOUBLINGS), self.longest_pause_s)
         return Rejection(number, attempts, self.clock.now() + pause_s)
 
 

@@ -9,7 +9,7 @@ from knowhub.core.errors import InvalidInput
 from knowhub.core.request_context import RequestContext
 from knowhub.core.scopes import widest
 
-_MOST_RECORDS: Final = 20
+_MAX_RECORDS: Final = 20
 
 
 async def list_profile(hub: Hub, ctx: RequestContext, max_tokens: int) -> list[dict[str, Any]]:
@@ -17,7 +17,7 @@ async def list_profile(hub: Hub, ctx: RequestContext, max_tokens: int) -> list[d
 
     `max_tokens` bounds the memories. Each row has an `id`, a `kind`, a `scope` and a `text`.
     """
-    records = [orjson.loads(text) for text in await hub.knowledge.search.list_profile(ctx, _MOST_RECORDS)]
+    records = [orjson.loads(text) for text in await hub.knowledge.search.list_profile(ctx, _MAX_RECORDS)]
     rows = [
         {
             "id": row["id"],

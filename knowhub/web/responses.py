@@ -35,7 +35,7 @@ _CHUNK_BYTES = 256 * 1024
 _PARTS_A_CHUNK = 200
 # A longer text is searched for secrets in a thread.
 _SEARCHED_AT_ONCE = 20_000
-_MOST_WARNINGS = 20
+_MAX_WARNINGS = 20
 _ADVICE = (
     "{field} has what looks like a secret ({pattern}, at character {start}). It is stored as it was sent. "
     "Save it as the secure_body of a resource, which is encrypted, and name that resource here."
@@ -198,8 +198,8 @@ def _list_warnings(texts: Mapping[str, str]) -> list[dict[str, str]]:
                     end, pattern = secret.end, secret.pattern.replace("_", " ")
                     message = _ADVICE.format(field=field, pattern=pattern, start=secret.start)
                     warnings.append({"field": field, "message": message})
-            if len(warnings) >= _MOST_WARNINGS:
-                return warnings[:_MOST_WARNINGS]
+            if len(warnings) >= _MAX_WARNINGS:
+                return warnings[:_MAX_WARNINGS]
     return warnings
 
 

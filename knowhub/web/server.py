@@ -19,7 +19,7 @@ import uvicorn
 
 # After this share of the time for the shutdown, the stacks of all threads are printed. Open requests have less.
 _REPORT_SHARE: Final = 0.85
-_MOST_DESCRIPTORS: Final = 65_536
+_MAX_DESCRIPTORS: Final = 65_536
 _STDERR: Final = 2
 _SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 # Of the garbage collector's three generations. A collection visits up to 20,000 new objects, which takes 20 ms where
@@ -119,7 +119,7 @@ def start_watchdog(end_within_s: float) -> int:
         for sign in _SIGNALS:
             signal.signal(sign, signal.SIG_IGN)
         os.closerange(3, reader)
-        os.closerange(reader + 1, _MOST_DESCRIPTORS)
+        os.closerange(reader + 1, _MAX_DESCRIPTORS)
         if os.read(reader, 1):
             deadline = time.monotonic() + end_within_s
             while (left := deadline - time.monotonic()) > 0:

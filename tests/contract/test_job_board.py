@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from knowhub.core.job_board import MOST_JOBS, InMemoryJobBoard, Job, JobBoard, JobStatus
+from knowhub.core.job_board import MAX_JOBS, InMemoryJobBoard, Job, JobBoard, JobStatus
 
 pytestmark = pytest.mark.anyio
 
@@ -51,11 +51,11 @@ async def test_a_job_is_found_in_its_account_only(board: JobBoard) -> None:
 
 async def test_the_oldest_ended_jobs_are_forgotten_and_running_ones_kept(board: JobBoard) -> None:
     await board.begin(job("job-running", kind="restore"))
-    for number in range(MOST_JOBS + 1):
+    for number in range(MAX_JOBS + 1):
         done = job(f"job-{number}")
         await board.begin(done)
         await board.save(replace(done, status=JobStatus.DONE))
 
     assert await board.find("default", "job-0") is None
     assert await board.find("default", "job-running") is not None
-    assert await board.find("default", f"job-{MOST_JOBS}") is not None
+    assert await board.find("default", f"job-{MAX_JOBS}") is not None

@@ -21,7 +21,7 @@ MODULES = (
     "knowhub.web.server",
     *(f"knowhub.cli.{entry.module}" for entry in COMMANDS.values()),
 )
-MOST_BYTES = 1 << 20
+MAX_BYTES = 1 << 20
 
 
 def serve_requests(listener: socket.socket) -> dict[str, Any]:
@@ -40,7 +40,7 @@ def serve_requests(listener: socket.socket) -> dict[str, Any]:
         if listener.fileno() not in ready:
             continue
         status, _ = listener.accept()
-        message, streams, _, _ = socket.recv_fds(status, MOST_BYTES, 3)
+        message, streams, _, _ = socket.recv_fds(status, MAX_BYTES, 3)
         pid = os.fork()
         if pid == 0:
             for number, stream in enumerate(streams):

@@ -32,7 +32,7 @@ MUTATIONS: Final = 10_000
 # Short ones first: a pattern that is exponential would never come back from a long one.
 SHORT: Final = (20, 30, 60, 250, 1_000)
 SHORT_LIMIT_S: Final = 0.02
-MOST_GROWTH: Final = 3
+MAX_GROWTH: Final = 3
 # Below this a measurement says more about the machine than about a pattern.
 NOISE_S: Final = 0.004
 
@@ -108,11 +108,7 @@ def _find_problem(pattern: re.Pattern[Any], pump: Pump, longest: int) -> str:
             if taken > limit:
                 return f"{pump} takes {taken * 1000:.1f} ms at {chars}"
             # Both lengths are four times the one before: two doublings.
-            if (
-                taken > NOISE_S
-                and taken > before * MOST_GROWTH**2
-                and _doubling(run, pattern, pump, chars) > MOST_GROWTH
-            ):
+            if taken > NOISE_S and taken > before * MAX_GROWTH**2 and _doubling(run, pattern, pump, chars) > MAX_GROWTH:
                 return f"{pump} grows faster than its length at {chars}"
     return ""
 

@@ -32,7 +32,7 @@ WORDS: Final = KeywordTextRules()
 
 LENGTHS: Final = (4_000, 8_000, 16_000)
 # Twice for each doubling, and some for the machine.
-MOST_GROWTH: Final = 9
+MAX_GROWTH: Final = 9
 NOISE_S: Final = 0.03
 LONGEST_S: Final = 0.5
 
@@ -150,7 +150,7 @@ def test_reading_takes_linear_time(reader: str) -> None:
 
 
 def is_slow(taken: list[float]) -> bool:
-    return taken[-1] > LONGEST_S or (taken[-1] > NOISE_S and taken[-1] > MOST_GROWTH * taken[0])
+    return taken[-1] > LONGEST_S or (taken[-1] > NOISE_S and taken[-1] > MAX_GROWTH * taken[0])
 
 
 def cpu_time(read: Callable[[str], object], text: str) -> float:

@@ -32,7 +32,7 @@ READERS: Final[Mapping[ImportFormat, Callable[[ImportSource], Iterator[Item]]]] 
     ImportFormat.OPENVIKING: read_openviking,
 }
 
-_MOST_LINES: Final = 20
+_MAX_LINES: Final = 20
 
 
 @dataclass(slots=True)
@@ -125,5 +125,5 @@ def _print(form: ImportFormat, summary: _ImportSummary, written: ImportWriter | 
 
 def _list_left_out(left_out: Mapping[str, int]) -> list[str]:
     lines = [f"{count} {name}" for name, count in sorted(left_out.items(), key=lambda item: -item[1]) if count]
-    more = len(lines) - _MOST_LINES
-    return lines if more <= 0 else [*lines[:_MOST_LINES], f"{more} more kinds, which --json names"]
+    more = len(lines) - _MAX_LINES
+    return lines if more <= 0 else [*lines[:_MAX_LINES], f"{more} more kinds, which --json names"]

@@ -23,7 +23,7 @@ MAX_VALUE_CHARS: Final = 64 * 1024 * 1024
 """One value of a JSON array, or a file that is read whole."""
 MAX_ENTRIES: Final = 200_000
 # Texts are packed to a fifth or a tenth; zeros to a thousandth.
-_MOST_PACKED: Final = 100
+_MAX_PACKED: Final = 100
 _PACKED_FREELY: Final = 64 * 1024 * 1024
 _CHUNK_CHARS: Final = 1024 * 1024
 _ZIP_MAGIC: Final = b"PK\x03\x04"
@@ -211,7 +211,7 @@ def _open_archive(path: Path) -> zipfile.ZipFile | None:
         raise InvalidInput(f"{path} is cut off or damaged: {error}; nothing was imported") from error
     entries = archive.infolist()
     unpacked = sum(entry.file_size for entry in entries)
-    most = max(_PACKED_FREELY, _MOST_PACKED * path.stat().st_size)
+    most = max(_PACKED_FREELY, _MAX_PACKED * path.stat().st_size)
     if len(entries) > MAX_ENTRIES or unpacked > most:
         raise TooLarge(
             f"{path} holds {len(entries)} files of {unpacked} bytes; at most {MAX_ENTRIES} files and {most} bytes are "

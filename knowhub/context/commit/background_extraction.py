@@ -23,8 +23,8 @@ from knowhub.core.language_models import AnswerRejected, ChatFailed, ChatModel
 from knowhub.core.model_calls import ModelConversation
 from knowhub.core.operation import Committed, Store
 
-_MOST_AT_ONCE: Final = 4
-_MOST_ANSWERS: Final = 3
+_MAX_AT_ONCE: Final = 4
+_MAX_ANSWERS: Final = 3
 """So many unusable answers to one segment: then it is left out, so that those behind it are read."""
 _FIRST_PAUSE_S: Final = 2.0
 _LONGEST_PAUSE_S: Final = 300.0
@@ -148,7 +148,7 @@ class SessionExtraction:
         try:
             while True:
                 for owner, heads in self._group_by_owner().items():
-                    if len(reading) < _MOST_AT_ONCE and owner not in reading and not self._is_paused(owner):
+                    if len(reading) < _MAX_AT_ONCE and owner not in reading and not self._is_paused(owner):
                         reading[owner] = asyncio.create_task(self._read_sessions(owner, heads))
                 if not reading:
                     return
@@ -215,7 +215,7 @@ class SessionExtraction:
             self._failures = _Failures()
             self._unusable[owner].note(failed)
             self._note_progress()
-            if self._unusable[owner].count < _MOST_ANSWERS:
+            if self._unusable[owner].count < _MAX_ANSWERS:
                 return None
             del self._unusable[owner]
             return SegmentDecision(segment, shown, calls=conversation.calls, failure="unusable_answer")

@@ -15,7 +15,7 @@ from knowhub.core.request_context import RequestContext
 
 DEFAULT_TOKENS: Final = 2_000
 _BYTES_A_TOKEN: Final = 3
-_MOST_LOOKED_AT: Final = 2_000
+_MAX_LOOKED_AT: Final = 2_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +76,7 @@ def _list_statements(view: View, ctx: RequestContext) -> Iterator[CurrentStateme
     profile = find_profile(view, ctx)
     if profile is not None:
         yield from reversed(_read(view, profile))
-    yield from list_standing(view, ctx, _MOST_LOOKED_AT)
+    yield from list_standing(view, ctx, _MAX_LOOKED_AT)
     categories = (MemoryCategory.ENTITIES, MemoryCategory.CASES, MemoryCategory.PATTERNS)
     heads = [head for category in categories for head in _list_heads(view, ctx, category)]
     events = sorted(_list_heads(view, ctx, MemoryCategory.EVENTS), key=lambda head: head.occurred_at or 0.0)
@@ -92,7 +92,7 @@ def _list_heads(view: View, ctx: RequestContext, category: MemoryCategory) -> li
     space = uri.space_of(uri.memory_context(ctx), "user")
     folder = uri.parent_of(uri.node_uri(ctx.account, space, category, "any"))
     heads = [head for head in list_memories_in(view, folder) if ctx.sees(head.audience)]
-    return sorted(heads, key=lambda head: -head.updated_at)[:_MOST_LOOKED_AT]
+    return sorted(heads, key=lambda head: -head.updated_at)[:_MAX_LOOKED_AT]
 
 
 def _read(view: View, head: ContextSummary) -> list[CurrentStatement]:

@@ -36,7 +36,7 @@ from knowhub.core.operation import Draft, Row, Unchanged, View, Write, is_live
 COMMIT_SESSION: Final = "commit_session"
 # At most so many plans are compared with what changes one.
 _MAX_PLANS: Final = 200
-_MOST_AHEAD_S: Final = 86_400
+_MAX_AHEAD_S: Final = 86_400
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,10 +139,12 @@ class CommitDecider:
         return {"messages": messages, "candidates": len(extracted.candidates), "dropped": dict(extracted.dropped)}
 
 
-def apply_candidate(view: View, writer: ContextWriter, whose: MemoryContext, candidate: CandidateMemory) -> PlannedWrite:
+def apply_candidate(
+    view: View, writer: ContextWriter, whose: MemoryContext, candidate: CandidateMemory
+) -> PlannedWrite:
     """Decide what becomes of a candidate, given the rows as they are by now, and write it."""
     facts = candidate.facts
-    if str(facts.get("said_at") or "") > clock.iso(view.now + _MOST_AHEAD_S):
+    if str(facts.get("said_at") or "") > clock.iso(view.now + _MAX_AHEAD_S):
         # A clock that runs ahead must not outlast what is said later.
         candidate = replace(candidate, facts={**facts, "said_at": clock.iso(view.now)})
         facts = candidate.facts

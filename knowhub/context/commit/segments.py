@@ -45,7 +45,7 @@ from knowhub.core.operation import Draft, Row, Unchanged, View, is_live
 from knowhub.core.recall import SearchHits
 
 EXTRACT_MEMORIES: Final = "extract_memories"
-_MOST_PROFILE: Final = 80
+_MAX_PROFILE: Final = 80
 _MAX_KEY: Final = 200
 
 
@@ -144,7 +144,7 @@ async def find_similar(view: View, index: ContextIndex, segment: Segment) -> lis
         head = find_memory(view, address)
         if head is None or not head.live or head.category.value not in CATEGORIES:
             continue
-        for item in read_page(view.get(NODES, address)).current[-_MOST_PROFILE:]:
+        for item in read_page(view.get(NODES, address)).current[-_MAX_PROFILE:]:
             if _is_rule_statement(item, segment):
                 continue
             memory = KnownMemory(head.category.value, cover_secrets(item["text"]), str(item["said_at"] or "")[:10])

@@ -34,10 +34,10 @@ RECENT_MESSAGES: Final = 10
 OVERVIEW: Final = "overview"
 SUMMARISED: Final = "summarised"
 """The key of a session's metadata for the number of messages that it had when its summary was made."""
-_LEAST_GROWTH: Final = 10
+_MIN_GROWTH: Final = 10
 _EXCERPT_CHARS: Final = 160
-_LEAST_LINE_CHARS: Final = 4
-_MOST_SPEAKERS: Final = 8
+_MIN_LINE_CHARS: Final = 4
+_MAX_SPEAKERS: Final = 8
 # Text in brackets describes a message; nobody said it.
 _ASIDE: Final = re.compile(r"\[[^\]\n]{3,200}\]|^\s*\[[^\n]*$")
 _NAMES: Final = ("messages", "who", "when", "first", "last")
@@ -46,9 +46,9 @@ _LABELS: Final = {
     False: dict(zip(_NAMES, ("{} messages", "Who", "When", "First", "Last"), strict=True)),
 }
 _MAX_SENTENCES: Final = 4_000
-_LEAST_WORDS: Final = 3
-_MOST_SHARED: Final = 0.5
-_MOST_LOOKED_AT: Final = 60
+_MIN_WORDS: Final = 3
+_MAX_SHARED: Final = 0.5
+_MAX_LOOKED_AT: Final = 60
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +73,7 @@ def _make_overview(messages: Sequence[Message], lines: Sequence[SessionLine]) ->
     chinese = is_chinese(" ".join(line.text for line in lines[:50]))
     labels, limit = _LABELS[chinese], MAX_OVERVIEW_ZH if chinese else MAX_OVERVIEW
     spoken = Counter(_speaker(message) for message in messages)
-    who = ", ".join(f"{name} ({count})" for name, count in spoken.most_common(_MOST_SPEAKERS))
+    who = ", ".join(f"{name} ({count})" for name, count in spoken.most_common(_MAX_SPEAKERS))
     times = [message.timestamp for message in messages if message.timestamp]
     head = [f"{labels['messages'].format(len(messages))} · {labels['who']}: {who}"]
     if times:
@@ -95,7 +95,7 @@ def _split_lines(number: int, message: Message, fold: Fold) -> list[SessionLine]
     content = cover_secrets(message.content)
     said = (_ASIDE.sub("", message.without_label(item.text)).strip() for item in split_sentences(content, fold))
     is_safe = content == message.content
-    kept = (item for item in said if len(item) >= _LEAST_LINE_CHARS and (is_safe or _is_safe(item)))
+    kept = (item for item in said if len(item) >= _MIN_LINE_CHARS and (is_safe or _is_safe(item)))
     return [SessionLine(_speaker(message), item, number) for item in kept]
 
 
@@ -126,7 +126,7 @@ def is_summary_recent(row: Row | None, count: int) -> bool:
     if row is None or not row["abstract"]:
         return False
     summarised = int(row["metadata"].get(SUMMARISED, 0))
-    return row["metadata"].get(BY) == BY_PERSON or (count - summarised) * _LEAST_GROWTH < summarised
+    return row["metadata"].get(BY) == BY_PERSON or (count - summarised) * _MIN_GROWTH < summarised
 
 
 def plan_session(
@@ -204,14 +204,14 @@ def key_lines(lines: Sequence[SessionLine], limit: int) -> list[SessionLine]:
         return list(looked)
     words = [list_content_words(line.text) for line in looked]
     spread = _count_messages(looked, words)
-    order = sorted(range(len(looked)), key=lambda at: (-_score(words[at], spread), at))[:_MOST_LOOKED_AT]
+    order = sorted(range(len(looked)), key=lambda at: (-_score(words[at], spread), at))[:_MAX_LOOKED_AT]
     chosen: list[int] = []
     left = limit
     for at in order:
         size = _size(looked[at])
         if (
             size <= left
-            and len(words[at]) >= _LEAST_WORDS
+            and len(words[at]) >= _MIN_WORDS
             and not any(_overlaps(words[at], words[item]) for item in chosen)
         ):
             chosen.append(at)
@@ -253,4 +253,4 @@ def _score(words: set[str], spread: Counter[str]) -> float:
 
 
 def _overlaps(words: set[str], chosen: set[str]) -> bool:
-    return len(words & chosen) > _MOST_SHARED * min(len(words), len(chosen))
+    return len(words & chosen) > _MAX_SHARED * min(len(words), len(chosen))

@@ -24,8 +24,8 @@ from knowhub.core.request_context import RequestContext
 _BEFORE_A_MATCH: Final = 80
 # A search may show a hundred long messages, and nobody else is answered while they are looked through.
 _LOOKED_THROUGH_CHARS: Final = 50_000
-_MOST_WORDS: Final = 8
-_MOST_MESSAGE_IDS: Final = 20
+_MAX_WORDS: Final = 8
+_MAX_MESSAGE_IDS: Final = 20
 
 
 def make_blocks(
@@ -76,7 +76,7 @@ def _list_reasons(index: ContextIndex, query: TypedQuery, hit: ScoredHit, text: 
     # A bigram of Chinese says what its two characters say.
     whole = [word for word in words if not any(word != other and word in other for other in words)]
     if whole:
-        yield f"words: {', '.join(whole[:_MOST_WORDS])}"
+        yield f"words: {', '.join(whole[:_MAX_WORDS])}"
     yield from hit.reasons
     if not whole and not hit.reasons:
         yield "meaning" if "times" not in query.hints else "day"
@@ -107,7 +107,7 @@ def _list_message_ids(view: View, hit: ScoredHit, head: ContextSummary) -> list[
         if head.is_part
         else sorted(head.sources, key=lambda source: place.get(source, len(place)))
     )
-    parts = (find_memory(view, address) for address in named[:_MOST_MESSAGE_IDS])
+    parts = (find_memory(view, address) for address in named[:_MAX_MESSAGE_IDS])
     return [message_id_of(part) for part in parts if part is not None and part.live]
 
 

@@ -104,14 +104,14 @@ _FEWEST_TURNS: Final = 30
 _SAID_BY: Final = 1.2
 _ASKED_FOR: Final = 1.3
 # A profile that is asked for, or so many preferences, score at least this share of the best result.
-_LEAST_ASKED_FOR: Final = 0.5
+_MIN_ASKED_FOR: Final = 0.5
 _FETCHED: Final = 2
 _BEFORE_PREFERENCE: Final = 3
 # A memory is worth so much of its best message. Measured, as the next, on conversations with known facts.
 _EVIDENCE: Final = 0.6
 _NO_EVIDENCE: Final = 0.6
 # What a message that says several things counts for a memory: at least, and where no memory of it matches.
-_LEAST_SHARE: Final = 0.3
+_MIN_SHARE: Final = 0.3
 _UNKNOWN_SHARE: Final = 0.6
 
 
@@ -221,7 +221,7 @@ class _Ranking:
         known = {hit.head.uri: hit for hit in self._extracted}
         for head in filter(self._is_wanted, wanted):
             hit = known.get(head.uri, SearchHit(head, 0.0))
-            known[head.uri] = replace(hit, relevance=max(hit.relevance, _LEAST_ASKED_FOR * self._best))
+            known[head.uri] = replace(hit, relevance=max(hit.relevance, _MIN_ASKED_FOR * self._best))
         self._extracted = list(known.values())
 
     def _match_evidence(self) -> list[SearchHit[ContextSummary]]:
@@ -251,7 +251,7 @@ class _Ranking:
         if len(siblings) <= 1:
             return 1.0
         best = max(self._own.get(sibling.uri, 0.0) for sibling in siblings)
-        return max(_LEAST_SHARE, self._own.get(memory.uri, 0.0) / best) if best else _UNKNOWN_SHARE
+        return max(_MIN_SHARE, self._own.get(memory.uri, 0.0) / best) if best else _UNKNOWN_SHARE
 
     def _parts(self) -> list[ScoredHit]:
         """Return the best parts, as many as there may be places, and those that come near when they are moved up."""

@@ -22,7 +22,7 @@ DEFAULT_BUDGET_S = 3.0
 
 # The reranker reads this many times `top_k` results.
 _RERANKED: Final = 3
-_MOST_RERANKED: Final = 50
+_MAX_RERANKED: Final = 50
 _RELEVANCE_DIGITS: Final = 4
 
 
@@ -65,7 +65,7 @@ class MemorySearch:
         seeds = await self._find_seeds(asked, ctx)
         if seeds.persons:
             asked = replace(asked, hints={**asked.hints, "persons": sorted(seeds.persons)})
-        most = top_k if self._reranker is None else max(top_k, min(_MOST_RERANKED, _RERANKED * top_k))
+        most = top_k if self._reranker is None else max(top_k, min(_MAX_RERANKED, _RERANKED * top_k))
         looked_for = replace(asked, top_k=most)
         view = self._store.view(ctx.account)
         hits = rank_memories(view, self._index, looked_for, seeds, ctx)

@@ -30,7 +30,7 @@ from knowhub.knowledge.visibility import get_current_row, redact_row
 
 OP = "evolve_knowledge"
 MAX_CONTENT_CHARS = 100_000
-_MOST_COMPARED_LINES = 2_000
+_MAX_COMPARED_LINES = 2_000
 _MAX_SUMMARY = 500
 _ROUNDS = 2
 # A model that is down or answers junk is not asked for every record.
@@ -204,7 +204,7 @@ class Evolution:
 def _make_diff(old: str, new: str) -> str:
     before, after = old.splitlines(), new.splitlines()
     # Finding the common lines takes quadratic time: of long contents all lines are removed and added.
-    if len(before) + len(after) > _MOST_COMPARED_LINES:
+    if len(before) + len(after) > _MAX_COMPARED_LINES:
         removed, added = (f"-{line}" for line in before), (f"+{line}" for line in after)
         return "\n".join(["--- before", "+++ after", *removed, *added])
     return "\n".join(difflib.unified_diff(before, after, "before", "after", lineterm=""))

@@ -15,7 +15,7 @@ MAX_GROUPS = 100
 _MAX_CHARS = 20_000
 _FACTS_NAMED = 5
 # A merged text has at least this share of the words of each record.
-_LEAST_KEPT = 0.3
+_MIN_KEPT = 0.3
 
 
 class MergeAdvisor:
@@ -56,7 +56,7 @@ class MergeAdvisor:
         lost = find_missing_facts(before, after) or [
             f"most of {ref.id}"
             for (ref, _), old in zip(chosen, before, strict=True)
-            if share_contained(words(old), words(after)) < _LEAST_KEPT
+            if share_contained(words(old), words(after)) < _MIN_KEPT
         ]
         if lost:
             reason = f"the model's text leaves out {', '.join(lost[:_FACTS_NAMED])}"

@@ -6,7 +6,7 @@ from knowhub.core import scopes
 from knowhub.core.clock import CooperativePause
 from knowhub.core.near_duplicates import (
     COMPARED_CHARS,
-    LEAST_SIMILARITY,
+    MIN_SIMILARITY,
     digest,
     jaccard,
     make_similarity_query,
@@ -72,7 +72,7 @@ class Similarity:
         for hit in candidates.hits:
             await pace.pause()
             similarity = _compute_similarity(text, own, self._get_text(ctx.account, hit.head.id))
-            if similarity >= LEAST_SIMILARITY:
+            if similarity >= MIN_SIMILARITY:
                 found.append((hit.head.id, similarity))
         return sorted(found, key=lambda item: (-item[1], item[0]))[:MAX_SHOWN]
 
@@ -85,7 +85,7 @@ def _compute_similarity(text: str, own: frozenset[int], other: str) -> float:
     if digest(text) == digest(other):
         return 1.0
     longer, shorter = max(len(text), len(other)), min(len(text), len(other))
-    if longer > COMPARED_CHARS and shorter < LEAST_SIMILARITY * longer:
+    if longer > COMPARED_CHARS and shorter < MIN_SIMILARITY * longer:
         # Both begin alike as far as they are compared, but only one of them goes on.
         return 0.0
     return round(jaccard(own, shingles(other)), 4)

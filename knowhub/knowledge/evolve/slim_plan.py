@@ -17,18 +17,18 @@ from knowhub.knowledge.model import KNOWLEDGE, RECORD_FIELDS, KnowledgeSummary, 
 from knowhub.knowledge.ports import FindLike, KnowledgeIndex
 from knowhub.knowledge.table import find_record, find_replacements, list_records
 
-MOST_SOURCES = 99
-MOST_CHARACTERS = 100_000
-MOST_ASKED_TOGETHER = 8
-MOST_ASKED_CHARS = 4_000
-LEAST_SHARED_WORDS = 0.3
+MAX_SOURCES = 99
+MAX_CHARACTERS = 100_000
+MAX_ASKED_TOGETHER = 8
+MAX_ASKED_CHARS = 4_000
+MIN_SHARED_WORDS = 0.3
 # With the packaged embedder paraphrases have 0.4 to 0.75, and texts on other things at most 0.47.
-LEAST_LIKENESS = 0.5
+MIN_LIKENESS = 0.5
 _REWORDED = "they say the same in other words; joined they would say it twice, and only a model can write one text"
 _REORDERED = "their sentences stand in different orders, and only a model can write one text"
 _SUMMARIES_PER_TURN = 500
 _MATCHING_FIELDS = [item.name for item in RECORD_FIELDS if item.must_match]
-_NEIGHBOURS = MOST_ASKED_TOGETHER - 1
+_NEIGHBOURS = MAX_ASKED_TOGETHER - 1
 
 
 class MergeReason(StrEnum):
@@ -195,7 +195,7 @@ class MergeCandidates:
         summary = find_record(self._view, row["id"])
         if find_like is not None and summary is not None:
             like = await find_like(self._ctx.account, summary, join_text(row), groups, accept, _NEIGHBOURS)
-            close = [*(head for likeness, head in like if likeness >= LEAST_LIKENESS), *close]
+            close = [*(head for likeness, head in like if likeness >= MIN_LIKENESS), *close]
         numbers = dict.fromkeys(self._numbers[head.id] for head in close if self._is_askable(head))
         return list(numbers)[:_NEIGHBOURS]
 
@@ -205,7 +205,7 @@ class MergeCandidates:
 
     def _has_common_words(self, own: frozenset[str], summary: KnowledgeSummary) -> bool:
         other = words(join_text(self._view.get(KNOWLEDGE, summary.id) or {"task": "", "content": ""}))
-        return jaccard(own, other) >= LEAST_SHARED_WORDS
+        return jaccard(own, other) >= MIN_SHARED_WORDS
 
     def _text_of(self, number: int) -> str | None:
         # Runs in a thread: a row is replaced in one step. A changed record is detected before anything is written.
@@ -247,16 +247,16 @@ def _split_sources(sources: Sequence[tuple[RecordRef, float]]) -> Iterator[tuple
     Yields the records of each merge with their least similarity.
     """
     part: list[tuple[RecordRef, float]] = []
-    room = MOST_CHARACTERS
+    room = MAX_CHARACTERS
     for index, source in enumerate(sources):
         part.append(source)
         room -= source[0].characters
         following = sources[index + 1][0].characters if index + 1 < len(sources) else None
-        if following is None or following > room or len(part) == MOST_SOURCES:
+        if following is None or following > room or len(part) == MAX_SOURCES:
             yield [ref for ref, _ in part], min(similarity for _, similarity in part)
-            part, room = [], MOST_CHARACTERS
+            part, room = [], MAX_CHARACTERS
 
 
 def _is_short(row: Row) -> bool:
     # A model must see the whole text to reword it without loss.
-    return len(join_text(row)) <= MOST_ASKED_CHARS
+    return len(join_text(row)) <= MAX_ASKED_CHARS

@@ -33,7 +33,7 @@ from knowhub.knowledge import record_rules
 from knowhub.knowledge.evolve.merge_advisor import MergeAdvisor, make_skipped
 from knowhub.knowledge.evolve.merging import merge_rows
 from knowhub.knowledge.evolve.slim_plan import (
-    MOST_CHARACTERS,
+    MAX_CHARACTERS,
     Merge,
     MergeCandidates,
     MergeReason,
@@ -46,9 +46,9 @@ from knowhub.knowledge.ports import FindLike, KnowledgeIndex
 from knowhub.knowledge.table import find_record
 
 OP = "slim_knowledge"
-MOST_REPORTED = 500
+MAX_REPORTED = 500
 # One slimming holds these in memory; committing them takes 30 ms.
-MOST_SOURCES = 2_500
+MAX_SOURCES = 2_500
 _ROWS_PER_OPERATION = 100
 _CHANGED = "one of these was changed meanwhile"
 
@@ -132,10 +132,10 @@ class MergeReport:
             "records_after": self.records - self.counts.total(),
             "characters_before": self.characters,
             "characters_after": self.characters - self.removed_characters,
-            "merged": self.merged[:MOST_REPORTED],
+            "merged": self.merged[:MAX_REPORTED],
             "merged_count": len(self.merged),
             "sources_by": {how.value: self.counts[how] for how in MergeReason},
-            "skipped": self.skipped[:MOST_REPORTED],
+            "skipped": self.skipped[:MAX_REPORTED],
             "skipped_count": len(self.skipped),
             "families_asked": self.families_asked,
             "has_more": self.has_more,
@@ -204,7 +204,7 @@ class Slimming:
                 await self._ask_groups(advisor, candidates, progress)
             found = [*copies, *advisor.merges]
             sources = accumulate(len(merge.sources) for merge in found)
-            merges = [merge for merge, total in zip(found, sources, strict=True) if total <= MOST_SOURCES]
+            merges = [merge for merge, total in zip(found, sources, strict=True) if total <= MAX_SOURCES]
             report = MergeReport(
                 candidates.records,
                 candidates.characters,
@@ -264,7 +264,7 @@ def split_batches(merges: Sequence[Merge]) -> list[list[Merge]]:
     for merge in merges:
         rows += len(merge.ids)
         characters += merge.characters
-        if rows > _ROWS_PER_OPERATION or characters > MOST_CHARACTERS:
+        if rows > _ROWS_PER_OPERATION or characters > MAX_CHARACTERS:
             batches.append([])
             rows, characters = len(merge.ids), merge.characters
         batches[-1].append(merge)

@@ -51,7 +51,7 @@ _REPEATED = "it only repeats this record"
 _RECALL_CANDIDATES = 5
 _QUERY_CHARS = 500
 # A shorter statement of the user is not a quotation.
-LEAST_QUOTED_WEIGHT = 60
+MIN_QUOTED_WEIGHT = 60
 _WRITTEN = (CandidateStatus.NEW, CandidateStatus.MERGED, CandidateStatus.CHANGED, CandidateStatus.ENDED)
 
 
@@ -221,7 +221,7 @@ class KnowledgeExtraction:
         recalled_ids: dict[int, str] = {}
         groups = [scopes.visibility_facets(ctx.visible)] if ctx.visible is not None else []
         for number, candidate in enumerate(candidates):
-            if candidate.is_said_by_user and not has_weight(candidate.content, LEAST_QUOTED_WEIGHT):
+            if candidate.is_said_by_user and not has_weight(candidate.content, MIN_QUOTED_WEIGHT):
                 continue
             # A search need not wait; give other requests a turn.
             await asyncio.sleep(0)

@@ -9,7 +9,7 @@ from knowhub.conversations.secrets import find_possible_secrets
 from knowhub.knowledge.extract.model import ResourceSuggestion
 
 MAX_SUGGESTIONS: Final = 50
-_LEAST_CODE_LINES: Final = 10
+_MIN_CODE_LINES: Final = 10
 _FENCE: Final = re.compile(r"(?m)^(?:```|~~~)[ \t]*([\w+#.-]*)")
 _COOKIE: Final = re.compile(r"(?im)^(?:set-)?cookie:\s*\S[^\s=]*=\S")
 
@@ -25,7 +25,7 @@ def suggest_resources(number: int, message: Message) -> Iterator[ResourceSuggest
     if _COOKIE.search(message.content):
         offers.append(("cookie", "cookies/site", "Cookie from a conversation", "a cookie header"))
     for language, lines in _code_blocks(message.content):
-        if lines >= _LEAST_CODE_LINES:
+        if lines >= _MIN_CODE_LINES:
             shown = f"{lines} lines of {language}"
             offers.append(("code", f"code/{language}/snippet", "Code from a conversation", shown))
     for content_type, suggested_id, title, shown in offers:

@@ -13,7 +13,7 @@ from knowhub.knowledge.table import find_replacements
 ALREADY_SHOWN = "already_shown"
 OVER_BUDGET = "over_budget"
 BELOW_FLOOR = "below_min_relevance"
-_MOST_EXPLAINED = 50
+_MAX_EXPLAINED = 50
 
 
 @dataclass(slots=True)
@@ -52,7 +52,7 @@ class SearchFilter:
     def explain(self) -> Mapping[str, Any]:
         """Return the first 50 dropped records with their rules, in the order of relevance, and the count of all."""
         dropped = [{"id": row_id, "rule": rule} for row_id, rule in self._dropped.items()]
-        return {"filtered": dropped[:_MOST_EXPLAINED], "filtered_count": len(dropped)}
+        return {"filtered": dropped[:_MAX_EXPLAINED], "filtered_count": len(dropped)}
 
     def _find_rule(self, summary: KnowledgeSummary) -> str | None:
         """Return the name of the first rule that drops a record; None if it passes."""

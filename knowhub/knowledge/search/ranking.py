@@ -37,19 +37,19 @@ from knowhub.knowledge.model import RERANK, ROUTING, KnowledgeSummary, Knowledge
 DEFAULT_FLOOR: Final = 0.1
 # Evidence moves a record past its neighbours: what is half as relevant stays behind.
 _POWER: Final = 2
-_LEAST_EVIDENCE, _MOST_EVIDENCE = 0.7, 1.4
+_MIN_EVIDENCE, _MAX_EVIDENCE = 0.7, 1.4
 # What a model put first moves by a place, not by two: 1.2 ÷ 0.85 is more than one step of a model and less than two.
-_LEAST_OF_MODEL, _MOST_OF_MODEL = 0.85, 1.2
+_MIN_OF_MODEL, _MAX_OF_MODEL = 0.85, 1.2
 # What a run succeeded without says little of a record: many runs move it by a place.
 _WEAK_PRIOR: Final = 100.0
-_LEAST_WEAK, _MOST_WEAK = 0.8, 1.25
+_MIN_WEAK, _MAX_WEAK = 0.8, 1.25
 # How far a record comes before the older one that it repeats. It is more than what makes two nearly equal, so that a
 # nearer scope of the older one does not put that first again.
 _LEAD: Final = 1.2
 # Two records are about the same thing if they share so many pairs of neighbouring words of the shorter task, ...
 _SAME_TASK: Final = 0.4
 # ... or are the same name of a word or two, ...
-_LEAST_PAIRS: Final = 3
+_MIN_PAIRS: Final = 3
 # ... and if the newer one has so much of the older one's relevance, and of its words of the query.
 _SAME_MATCH: Final = 0.5
 # Records of one import, batch or burst of saves have no order.
@@ -159,7 +159,7 @@ def _apply_evidence(pool: Sequence[RankedHit], inputs: RankingInputs) -> list[Ra
         evidence = (found.estimate(mean) / mean) ** _POWER
         success, failure = ranked.summary.weak
         by_model = _is_by_model(ranked.hit)
-        least, most = (_LEAST_OF_MODEL, _MOST_OF_MODEL) if by_model else (_LEAST_EVIDENCE, _MOST_EVIDENCE)
+        least, most = (_MIN_OF_MODEL, _MAX_OF_MODEL) if by_model else (_MIN_EVIDENCE, _MAX_EVIDENCE)
         # How the goals fare that were not shown this record.
         others = (successes - success + _WEAK_PRIOR / 2) / (runs - success - failure + _WEAK_PRIOR)
         weak = (success + _WEAK_PRIOR * others) / (success + failure + _WEAK_PRIOR) / others
@@ -167,7 +167,7 @@ def _apply_evidence(pool: Sequence[RankedHit], inputs: RankingInputs) -> list[Ra
             ranked,
             votes=found,
             evidence=min(most, max(least, evidence)),
-            weak=1.0 if by_model else min(_MOST_WEAK, max(_LEAST_WEAK, weak)),
+            weak=1.0 if by_model else min(_MAX_WEAK, max(_MIN_WEAK, weak)),
         )
 
     return [weigh(ranked) for ranked in pool]
@@ -214,7 +214,7 @@ class _TaskComparison:
         newer, older = self._row(new), self._row(old)
         new_task, old_task = (str(row["task"] or row["content"]) for row in (newer, older))
         fewest = min(len(self._split(new_task)), len(self._split(old_task)))
-        if fewest < _LEAST_PAIRS:
+        if fewest < _MIN_PAIRS:
             return normalize_text(new_task) == normalize_text(old_task) and not self._list_missing(
                 newer["content"], older["content"]
             )

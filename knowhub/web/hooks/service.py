@@ -30,8 +30,8 @@ from knowhub.web.hooks.transcripts import Capturer, CaptureState, SentTranscript
 from knowhub.web.metrics import Metrics
 from knowhub.web.profile_rows import list_profile
 
-_MOST_SESSIONS: Final = 1_000
-_MOST_CAPTURES: Final = 32
+_MAX_SESSIONS: Final = 1_000
+_MAX_CAPTURES: Final = 32
 # Reading and writing more takes longer than the agent should wait.
 _AWAITED_CHARS: Final = 1024 * 1024
 # After these events the agent's context no longer has what was shown before.
@@ -135,8 +135,8 @@ class HookService:
         return self._injector.show_start(ctx, call.session_id, call.text, shown)
 
     async def _capture(self, ctx: RequestContext, call: HookCall, session: _Session) -> HookAnswer:
-        if len(self._captures) >= _MOST_CAPTURES:
-            raise Unavailable(f"{_MOST_CAPTURES} transcripts are being read; try again")
+        if len(self._captures) >= _MAX_CAPTURES:
+            raise Unavailable(f"{_MAX_CAPTURES} transcripts are being read; try again")
         work = self._capturer.capture(ctx, call.host, call.session_id, call.transcript, session.capture)
         task = asyncio.create_task(work, name="capturing a transcript")
         self._captures.add(task)
@@ -154,7 +154,7 @@ class HookService:
         key = (ctx.account, ctx.quota_key, f"{call.host.name} {call.session_id}")
         session = self._sessions.setdefault(key, _Session())
         self._sessions.move_to_end(key)
-        while len(self._sessions) > _MOST_SESSIONS:
+        while len(self._sessions) > _MAX_SESSIONS:
             self._sessions.popitem(last=False)
         return session
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from knowhub.audit.model import AuditDocument
 from knowhub.core.near_duplicates import (
     COMPARED_CHARS,
-    LEAST_SIMILARITY,
+    MIN_SIMILARITY,
     Cluster,
     ClusterBuilder,
     band_keys,
@@ -22,7 +22,7 @@ from knowhub.core.near_duplicates import (
 RNG = random.Random(11)
 WORDS = ["".join(RNG.choice("abcdefghijklmnopqrstuvwxyz") for _ in range(RNG.randint(2, 9))) for _ in range(3000)]
 CHARS = [chr(0x4E00 + number) for number in range(1500)]
-LEAST_RECALL = 0.97
+MIN_RECALL = 0.97
 
 
 def make_documents(texts: Sequence[str], collection: str = "knowledge") -> list[AuditDocument]:
@@ -114,7 +114,7 @@ def test_a_copy_of_a_near_copy_is_in_its_cluster() -> None:
 def test_a_row_similar_only_to_a_near_copy_names_that_near_copy() -> None:
     words = random_english(60)
     chain = ["".join(words[start : start + 44]) for start in (0, 4, 8)]
-    assert jaccard(shingles(chain[0]), shingles(chain[2])) < LEAST_SIMILARITY
+    assert jaccard(shingles(chain[0]), shingles(chain[2])) < MIN_SIMILARITY
 
     (cluster,) = build_clusters(make_documents(chain))
 
@@ -166,7 +166,7 @@ def test_clusters_hold_every_copy_and_true_similarities(texts: list[str]) -> Non
     for item in near.values():
         really = jaccard(shingles(texts[item.number]), shingles(texts[item.to]))
         assert item.similarity == round(really, 4)
-        assert really >= LEAST_SIMILARITY
+        assert really >= MIN_SIMILARITY
     assert not exact.keys() & near.keys()
 
 
@@ -191,11 +191,11 @@ def test_nearly_all_near_copies_made_by_known_edits_are_found(
         words = make(length, rng)
         first, second = "".join(words), edit_words(words, rng.randint(1, max(1, length // 15)), rng)
         texts += (first, second)
-        similar = jaccard(shingles(first), shingles(second)) >= LEAST_SIMILARITY
+        similar = jaccard(shingles(first), shingles(second)) >= MIN_SIMILARITY
         if similar and digest(first) != digest(second):
             wanted.add(len(texts) - 1)
 
     found = {near.number for cluster in build_clusters(make_documents(texts)) for near in cluster.near}
 
     assert len(wanted) > 200
-    assert len(found & wanted) / len(wanted) >= LEAST_RECALL
+    assert len(found & wanted) / len(wanted) >= MIN_RECALL

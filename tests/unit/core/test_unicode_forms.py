@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from knowhub.core.unicode_forms import MOST_MARKS, normalize
+from knowhub.core.unicode_forms import MAX_MARKS, normalize
 
 Form = Literal["NFC", "NFD", "NFKC"]
 FORMS: tuple[Form, ...] = ("NFC", "NFD", "NFKC")
@@ -29,7 +29,7 @@ def test_a_text_with_few_marks_is_normalized_as_unicode_says(form: Form, text: s
 
 @pytest.mark.parametrize("form", FORMS)
 def test_thirty_marks_stay_and_the_others_are_dropped(form: Form) -> None:
-    most = "q" + "\u0316" * MOST_MARKS
+    most = "q" + "\u0316" * MAX_MARKS
 
     assert normalize(form, most) == most
     assert normalize(form, f"{most}\u0300\u0316!{most}") == f"{most}!{most}"

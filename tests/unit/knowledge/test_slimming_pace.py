@@ -10,7 +10,7 @@ import pytest
 
 from knowhub.bootstrap import open_hub
 from knowhub.core.operation import IdempotencyKey
-from knowhub.knowledge.evolve.slim_plan import MOST_CHARACTERS, Merge, MergeReason, RecordRef
+from knowhub.knowledge.evolve.slim_plan import MAX_CHARACTERS, Merge, MergeReason, RecordRef
 from knowhub.knowledge.evolve.slimming import SlimResult, split_batches
 from knowhub.settings import Settings
 from tests.builders import local, new_knowledge
@@ -65,5 +65,5 @@ def test_batches_have_at_most_100_rows_or_100000_characters() -> None:
         return [Merge(into, [source], MergeReason.DUPLICATE) for into, source in refs]
 
     assert [len(part) for part in split_batches(pairs(120, 10))] == [50, 50, 20]
-    assert [len(part) for part in split_batches(pairs(5, MOST_CHARACTERS // 4))] == [2, 2, 1]
-    assert [len(part) for part in split_batches(pairs(3, MOST_CHARACTERS))] == [1, 1, 1]
+    assert [len(part) for part in split_batches(pairs(5, MAX_CHARACTERS // 4))] == [2, 2, 1]
+    assert [len(part) for part in split_batches(pairs(3, MAX_CHARACTERS))] == [1, 1, 1]

@@ -31,7 +31,7 @@ from knowhub.stores.files.log.log_line import (
 from knowhub.stores.files.log.log_manifest import MANIFEST, ActiveFiles
 
 _LINE_BYTES = 4 * 1024
-_MOST_LINE_BYTES = 1024 * 1024
+_MAX_LINE_BYTES = 1024 * 1024
 _PIECE_BYTES = 1024 * 1024
 _END_BYTES = 1024
 
@@ -221,7 +221,7 @@ class ChangeLog(ActiveFiles):
                 return b"".join((*pieces, piece[: newline + 1]))
             pieces.append(piece)
             offset += len(piece)
-            length = min(length * 4, _MOST_LINE_BYTES)
+            length = min(length * 4, _MAX_LINE_BYTES)
 
     def _reader(self, segment: int) -> int:
         if segment not in self._readers:
