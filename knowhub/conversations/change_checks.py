@@ -15,7 +15,18 @@ from itertools import starmap
 from typing import Final
 
 from knowhub.conversations import dates
-from knowhub.conversations.clause_flaws import is_order
+from knowhub.conversations.clause_evidence import is_order
+from knowhub.conversations.evidence_checks import (
+    GENERIC,
+    OF_THE_USER,
+    STOPS,
+    WORD,
+    find_flaw,
+    find_forget_flaw,
+    fold_word,
+    is_about_user,
+    share_words,
+)
 from knowhub.conversations.known_days import (
     MONTHS,
     WEEKDAYS,
@@ -32,17 +43,6 @@ from knowhub.conversations.secrets import COVER, contains_secret
 from knowhub.conversations.spoken_numbers import CARDINALS, NAMED, Units, blank_known, list_units, read_spoken
 from knowhub.conversations.statement_forms import PAST
 from knowhub.conversations.statements import read_values
-from knowhub.conversations.support import (
-    GENERIC,
-    OF_THE_USER,
-    STOPS,
-    WORD,
-    find_flaw,
-    find_forget_flaw,
-    fold_word,
-    is_about_user,
-    share_words,
-)
 
 _MIN_STEM: Final = 5
 _SEVERAL: Final = 2

@@ -26,10 +26,10 @@ from knowhub.context.queries import list_memories_in
 from knowhub.context.reading import add_messages
 from knowhub.conversations import dates
 from knowhub.conversations.clauses import CLAUSE
+from knowhub.conversations.evidence_checks import list_content_words
 from knowhub.conversations.messages import Message
 from knowhub.conversations.sentences import Fold
 from knowhub.conversations.statement_forms import CANCELLED
-from knowhub.conversations.support import list_content_words
 from knowhub.core import clock
 from knowhub.core.operation import Draft, Row, Unchanged, View, Write, is_live
 

@@ -19,6 +19,7 @@ from knowhub.context.reading import get_reading, hash_lines, mark_segment_read
 from knowhub.conversations import dates
 from knowhub.conversations.change_checks import read_lasting_values
 from knowhub.conversations.cleaning import clean_messages
+from knowhub.conversations.evidence_checks import share_words
 from knowhub.conversations.memory_changes import (
     ADD,
     CATEGORIES,
@@ -38,7 +39,6 @@ from knowhub.conversations.memory_changes import (
 from knowhub.conversations.messages import Message
 from knowhub.conversations.recalled import RecalledTexts, normalize_words
 from knowhub.conversations.secrets import cover_secrets
-from knowhub.conversations.support import share_words
 from knowhub.core import clock
 from knowhub.core.model_calls import search_texts
 from knowhub.core.operation import Draft, Row, Unchanged, View, is_live

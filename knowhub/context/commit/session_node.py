@@ -20,10 +20,10 @@ from knowhub.context.model import NODES, ContextSummary, ContextType, MemoryCate
 from knowhub.context.queries import list_parts
 from knowhub.context.texts import join_texts, one_line, shorten
 from knowhub.conversations.dates import moment_of
+from knowhub.conversations.evidence_checks import list_content_words
 from knowhub.conversations.messages import Message, list_readable
 from knowhub.conversations.secrets import COVER, contains_secret, cover_secrets
 from knowhub.conversations.sentences import Fold, is_chinese, split_sentences
-from knowhub.conversations.support import list_content_words
 from knowhub.core.operation import Row, View, Write, is_live, next_of
 
 MAX_ABSTRACT: Final = 300

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from knowhub.conversations.clause_flaws import CLAUSE_END, ENDED, NEGATIVE, SENTENCE_END, TO_MARK, list_clauses
+from knowhub.conversations.clause_evidence import CLAUSE_END, ENDED, NEGATIVE, SENTENCE_END, TO_MARK, list_clauses
 from knowhub.conversations.messages import Message
 from knowhub.conversations.sentences import find_forget_request, mask_quoted, split_sentences
 from knowhub.core.unicode_forms import normalize
