@@ -25,6 +25,7 @@ from knowhub.conversations.evidence_checks import (
     find_forget_flaw,
     fold_word,
     is_about_user,
+    is_earlier_move,
     share_words,
 )
 from knowhub.conversations.known_days import (
@@ -63,8 +64,6 @@ _AFTERNOON: Final = re.compile(r"p\.?m\b|afternoon|evening|night|noon|下午|晚
 _SUBJECT: Final = re.compile(
     r"\s{0,9}(?:,|['’]s\b|(?:is|are|was|were|has|had|will|can|wants|works|lives|moved|left|gave|likes|died|and)\b)"
 )
-_YEAR: Final = re.compile(r"(?<!\d)(?:19|20)\d\d(?!\d)")
-_MOVED: Final = re.compile(r"\b(?:moved|relocated)\b|搬", re.IGNORECASE)
 _ASKS: Final = re.compile(r"[?？]|[吗呢吧](?:[。.!！…~]|$)", re.MULTILINE)
 _ANSWERS: Final = re.compile(
     r"\W{0,3}(?:(?:yes|yeah|yep|yup|no|nope|right|exactly|correct|indeed|true|sure|ok|okay|of course|absolutely)\b"
@@ -373,9 +372,7 @@ def read_lasting_values(statement: str, said_on: date | None) -> tuple[dict[str,
 
     Facts of years before the message are left out. So are roles: somebody may be a nurse and a student.
     """
-    years = (int(year) for year in _YEAR.findall(statement))
-    is_past = _MOVED.search(statement) is not None and said_on is not None and any(y < said_on.year for y in years)
-    if is_past or PAST.search(statement.lower()):
+    if is_earlier_move(statement, said_on) or PAST.search(statement.lower()):
         return {}, {}
     values, ended = (
         {slot: value for slot, value in held if slot not in _SEVERAL_VALUES} for held in read_values(statement)

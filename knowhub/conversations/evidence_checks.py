@@ -6,6 +6,7 @@ evidence says anything else that may turn it round, the model is believed.
 
 import re
 from collections.abc import Iterator, Sequence
+from datetime import date
 from typing import Final
 
 from knowhub.conversations.clause_evidence import CLAUSE_END, ENDED, NEGATIVE, SENTENCE_END, TO_MARK, list_clauses
@@ -105,6 +106,8 @@ _FIRST_VERB: Final = re.compile(
 _OWN_MATERIAL: Final = re.compile(r"\b(?:my|our)\b[^.!?\n:]{0,40}:|我们?的?[^。！？\n：:]{0,12}[：:]", re.IGNORECASE)
 
 
+_YEAR: Final = re.compile(r"(?<!\d)(?:19|20)\d\d(?!\d)")
+_MOVED: Final = re.compile(r"\b(?:moved|relocated)\b|搬", re.IGNORECASE)
 # «Sold it.», «Not any more.»: what goes on about what was named before.
 _GOES_ON: Final = re.compile(
     r"\b(?:it|that|they|them|he|she|there)\b|^\W{0,3}[a-z']{1,20}(?: [a-z']{1,20}){0,2}\W{0,3}$"
@@ -170,6 +173,12 @@ def fold_word(word: str) -> str:
     """Return a word in lower case, without accents and the possessive."""
     plain = _ACCENT.sub("", normalize("NFD", word)) if not word.isascii() else word
     return _POSSESSIVE.sub("", plain.casefold().replace("’", "'")).strip("-'")
+
+
+def is_earlier_move(statement: str, said_on: date | None) -> bool:
+    """Return whether a statement tells of a move in a year before it was said: «in 1999 I moved to Prague»."""
+    years = (int(year) for year in _YEAR.findall(statement))
+    return _MOVED.search(statement) is not None and said_on is not None and any(y < said_on.year for y in years)
 
 
 def is_about_user(statement: str) -> bool:

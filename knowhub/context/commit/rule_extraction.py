@@ -14,6 +14,7 @@ from knowhub.context.model import COUNTED, NODES, PARTS, MemoryCategory
 from knowhub.context.texts import one_line, shorten
 from knowhub.conversations import dates
 from knowhub.conversations.cleaning import clean_messages
+from knowhub.conversations.evidence_checks import is_earlier_move
 from knowhub.conversations.messages import Message, count_partly_read, list_readable
 from knowhub.conversations.recalled import RecalledTexts, index_recalled, normalize_words
 from knowhub.conversations.secrets import COVER, contains_secret
@@ -118,10 +119,14 @@ def _make_candidate(session_uri: str, messages: Sequence[Message], statement: St
 
     If several people speak as users, the speaker's name is added: they need not be the account holder.
     """
+    timestamp = messages[statement.numbers[-1]].timestamp
+    if is_earlier_move(statement.text, dates.day_of(timestamp)):
+        # They may have moved again since.
+        statement = replace(statement, values=(), ended=())
     category = _find_category(statement)
     prefix = f"{statement.speaker}: " if statement.speaker else ""
     text = prefix + one_line(statement.text)
-    said_at = dates.moment_of(messages[statement.numbers[-1]].timestamp)
+    said_at = dates.moment_of(timestamp)
     facts: dict[str, Any] = {"said_at": said_at, "is_change": statement.is_change, "is_over": statement.is_over}
     content = text
     if category is MemoryCategory.PROFILE:

@@ -54,6 +54,17 @@ async def test_a_newer_home_or_job_replaces_only_its_part_of_the_sentence(
     assert goes not in profile["content"]
 
 
+@pytest.mark.parametrize("said", ["In 1999 I moved to Prague", "I moved to Prague in 2004.", "2015年我搬到了成都"])
+async def test_a_move_of_an_earlier_year_replaces_no_home(said: str) -> None:
+    desk = CommitBench()
+    await desk.commit(user_message("I live in Rome.", "m1", "2026-05-11T10:00:00Z"))
+
+    await desk.commit(user_message(said, "m2", "2026-05-12T10:00:00Z"), session_id="s2")
+
+    (profile,) = desk.of(MemoryCategory.PROFILE)
+    assert "I live in Rome" in profile["content"]
+
+
 @pytest.mark.parametrize(
     ("first", "then", "stays", "category"),
     [
