@@ -1,7 +1,6 @@
 """How Chinese and English ask to remember something, introduce a person, and give a standing instruction.
 
-All forms are matched against `sentences.Sentence.bare`: lower case, quotations masked. They are few on purpose, and
-nearly always right; what else is said is found in the transcript.
+All forms are matched against `sentences.Sentence.bare`: lower case, quotations masked. Few, and nearly always right.
 """
 
 import re
@@ -27,7 +26,7 @@ REQUEST: Final = any_of(
     r"|for the record|for future reference|fyi|note to self|(?:make a|take) note|(?:write|note|put) (?:this |it )?down)"
     r"\b(?! (?:when|how|the time|what|where|who|why|if|me|you|our)\b)",
     rf"{_START}(?:please |can you |could you )?remind (?:me|us) (?!how|of how|what|why|that life)",
-    rf"{_START_ZH}(?:[^，,。不没别忘我他她]{{0,8}}?|(?:请|你)?[帮给]我(?:也|都)?)(?:记住|记一下|记下来?|记着|牢记)(?!了?[吗没么]|你|密码)",
+    rf"{_START_ZH}(?:(?:[^，,。不没别忘我他她]{{0,8}}?|(?:请|你)?[帮给]我(?:也|都)?)(?:记住|记一下|记下来?|记着|牢记)(?!了?[吗没么]|你|密码)|(?:请|到时候|记得|帮我|提前|也|要|再){{0,3}}提醒(?:一下)?我)",
 )
 
 # Behind a comma, «always» mostly goes on about somebody: «a good friend, always there».
@@ -49,7 +48,7 @@ INSTRUCTION: Final = any_of(
     r"\b(?:no|don't use|do not use|avoid|stop using|without) (?:any )?(?:emojis?|emoticons|exclamation (?:marks|points)"
     r"|em[- ]dashes|bullet (?:points|lists))\b(?! here| in (?:this|that|the))",
     r"\b(?:house |my |our |one |a )rules?\b[^.?!:]{0,24}:",
-    r"(?<![了完好之起天月年])(?:以后|今后|往后)(?!我[请会])[^，,。？?]{0,8}?(?:一律|都|要|请|别|不要|不再|必须|统一|不准|不许|不用|用|改|只|先|直接|务必|给我|按|叫)",
+    r"(?<![了完好之起天月年])(?:以后|今后|往后)(?!我[请会])[^，,。？?]{0,8}?(?:一律|都|要|请|别|不要|不再|必须|统一|不准|不许|不用|用|改|只|先|直接|务必|给我|按|叫)|从现在(?:起|开始)|从今(?:以后|往后|天起|天开始)|下次(?:起|开始)",
     rf"{_START_ZH}(?:你|请|一定)?每次[^，,。？?]{{0,14}}?(?:都(?!会|报|失败|出错|是|很|有|不行|没|崩|卡)|先|必须|要|记得|不要|别)",
     r"一律|永远(?:不要|别|不许)|绝对不(?:许|要|能|准)|不许|严禁|始终(?:要|用)|总是用",
     r"(?:不要|别)(?:再)?(?:用|发|加|带|写)(?:任何|那么多|太多|那些)?(?:小)?(?:表情|emoji|颜文字|感叹号|客套话)",
@@ -108,6 +107,7 @@ REPORTED: Final = any_of(
 )
 TASK: Final = any_of(
     r"^(?:please )?(?:(?:can|could|would|will) you|write|draft|make|create|book|find|show|give|tell)\b",
+    r"^(?:请|麻烦|那)?你?(?:帮我|给我|替我|写|编|生成|起草|画|做)(?:一|个|篇|首|段|封|份|写|查|看|订|排|算|想|整理|列)",
 )
 
 CANCELLED: Final = any_of(
