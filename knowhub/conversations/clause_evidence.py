@@ -1,4 +1,4 @@
-"""The clauses of a message, and which of them do not say what they contain."""
+"""Split evidence into clauses, and find those that do not assert what they mention."""
 
 import re
 from collections.abc import Iterator
@@ -22,7 +22,7 @@ SENTENCE_END: Final = re.compile(r"[。！？!?\n]|\.(?=\s|$)")
 TO_MARK: Final = re.compile(r"[^!?。！？\n]+[?？]?")
 CLAUSE_END: Final = re.compile(r"\s?(?:[,;，；:：]|--|[–—])\s?|\s(?:and|but|so)\s")
 
-# Who is a subject that is not the user.
+# Words for people other than the user.
 _PEOPLE: Final = (
     r"mother|mum|mom|mummy|father|dad|daddy|parents?|brothers?|sisters?|siblings?|sons?|daughters?|kids?|child|children"
     r"|baby|wife|husband|partner|spouse|girlfriend|boyfriend|fianc[eé]e?|ex|cousins?|uncle|aunt|auntie|nephew|niece"
@@ -43,7 +43,7 @@ _OTHER_SUBJECT: Final = re.compile(
 _FIRST_PERSON: Final = re.compile(r"\b(?:i|me|myself|mine|we|us|our|i'\w{1,2}|we'\w{1,2}|im|ive)\b|[我咱俺]")
 _PERSON: Final = re.compile(rf"\b(?:{_PEOPLE})\b|(?:{_PEOPLE_ZH})|[他她]")
 
-# What is supposed is not said to be so. A condition for the agent, «if you write mails», is an instruction.
+# A supposition is no statement. A condition for the agent, «if you write mails», belongs to an instruction.
 _IF: Final = re.compile(
     r"(?:(?<!even )(?<!as )\bif\b|\bsuppos(?:e|ing)\b|(?<!n't )(?<!cannot )\bimagin(?:e|ing)\b|\bpretend\b"
     r"|\bassum(?:e|ing)\b|(?:\blet's |^\W{0,3}(?:just )?)say\b)"
@@ -52,7 +52,7 @@ _IF: Final = re.compile(
     r"|\b(?:i|we) wish(?:ed)?\b(?! (?:to|for|you)\b)|\bif only\b|^\W{0,3}had (?:i|we)\b|\bhypothetically\b|\bwhat if\b"
     r"|(?:如果|要是|假如|假设|假定|假使|倘若|若是|比方说|想象|但愿|希望)(?!你|您|没记错|可以|方便|需要|不行|没问题)(?P<mine_zh>[^，。]{0,4}[我咱])?"
 )
-# What follows is not decided or not known: «my parrot might be ill».
+# Words of doubt: what follows them is no statement («my parrot might be ill»).
 _HEDGE: Final = re.compile(
     r"\b(?:maybe|perhaps|possibly|might)\b(?! (?:you|it's|that's|because|this|that)\b)|\b(?:i|we|he|she|it|they) may\b"
     r"|\b(?:thinking (?:of|about)|considering) \w{1,20}ing\b"
@@ -85,13 +85,13 @@ NEGATIVE: Final = re.compile(
     r"|cancel\w{0,4}|against|unable|unlike\w{0,2}|fail\w{0,3}|broken?|used to|over|done with|hardly|dont|cant|wont"
     r"|doesnt|didnt|isnt|arent|wasnt)\b|n['’]t\b|[不没无别未非勿戒停禁忌免拒除只仅才]|讨厌|反[感对]|过敏|取消|以前|曾"
 )
-# What somebody rejects they do not do: «I turned down Bosch» is no job at Bosch.
+# Words of refusal: «I turned down Bosch» is no job at Bosch.
 _REJECTS: Final = re.compile(
     r"\b(?:hate|dislike|detest|loathe|can't stand|cannot stand|can't bear|(?:gave|given|giving) up|quit|turned down"
     r"|declined?|rejected|refused?|no way|(?:decid|vot|advis|argu|recommend|rul|opt|sp[eo]a?k)\w{0,3} against)\b"
     r"|讨厌|反[感对]|受不了|拒绝|否决|戒[了掉]?|辞[了掉]"
 )
-# What somebody did before, or has no more: no evidence for a statement in the present.
+# What is over is no evidence for a statement in the present.
 _OVER: Final = re.compile(
     r"\b(?:i|we|he|she|they|who) used to\b|\bsold (?:the|my|our|it|his|her|that)\b"
     r"|\bg[ia]ve[ns]? (?:(?!old\b)\w{1,20} ){1,3}?away\b"
@@ -109,7 +109,7 @@ ENDED: Final = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Clause:
-    """A clause in lower case, why it does not say what it contains, if so, and its end behind «maybe»."""
+    """A clause in lower case. `flaw` is why it is no evidence, or empty; `doubted` is what follows «maybe»."""
 
     text: str
     flaw: str
@@ -143,7 +143,7 @@ def list_clauses(plain: str, message: Message, statement: str, category: str = "
 
 
 def _is_ordered(sentence: str, category: str) -> bool:
-    """Return whether a tool's text gives orders: it may be anybody's, and only reports."""
+    """Return whether a sentence of a tool gives orders. Anybody may have written it, so it counts as a report only."""
     is_of_memory = _OF_MEMORY.search(sentence) or REQUEST.search(sentence)
     return is_of_memory is not None or is_order(sentence, category)
 

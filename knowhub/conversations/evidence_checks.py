@@ -115,7 +115,7 @@ _GOES_ON: Final = re.compile(
 )
 _SLOT: Final = re.compile(r"(?P<home>\blive\b|住)|(?P<employer>\bwork\b|上班|工作)|(?P<age>\bold\b|几岁|多大)")
 _ALL: Final = re.compile(r"\b(?:everything|all)\b|一切|所有|全部")
-# What is said in a request to forget, and is nothing to forget.
+# Words of a request to forget that do not name what to forget.
 _NO_OBJECT: Final = re.compile(
     r"\b(?:forget|t[oe]ld|tell|sa(?:id|y)|mention\w*|know\w*|please|just|ever|earlier|about|everything|anything|me|us)\b"
     r"|关于|一切|所有|全部|之前|刚才|告诉|事情|[忘掉记请帮说事刚我你的了把吧都那这个些过]"

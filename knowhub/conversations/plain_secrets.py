@@ -1,4 +1,4 @@
-"""Secrets in plain words: a name such as «password», a word that gives, and a value that may be an ordinary word."""
+"""Secrets in plain words, «the password is sunflower»: a name, a verb or sign, and a value that may be any word."""
 
 import re
 from typing import Final
@@ -107,7 +107,7 @@ _CODE_FORMS: Final = (
     ),
     rf"{_CODE_NAME_ZH}(?:{_IS_ZH}|\s?){_BULLET}(?P<secret>{_CODE_ZH}(?:[、，,和]?{_BULLET}{_CODE_ZH}){{0,20}})",
 )
-# What is said about a secret, or stands for one.
+# Words that describe a password, and are none: «the password is required».
 _ABOUT_WORDS: Final = """
 the and not for but its this that what whatever something anything nothing everything someone none which who where when
 here there they you she his her our your from with without into only also very too still always never now again already
@@ -132,7 +132,7 @@ _NAMES: Final = re.compile(r"(?i:\A(?=\D*\Z).*?(?:passw|passphrase|passcode|pwd|
 
 
 def _may_be_chosen(value: str) -> bool:
-    """Return whether this may be a password: no placeholder, and no word or phrase that says something about one."""
+    """Return whether this may be a password: neither a placeholder nor a description of one."""
     words = value.replace(" the ", " ").split()
     about = sum(word.lower() in _ABOUT for word in words)
     return not (about * 3 >= len(words) or PLACEHOLDER.search(value.removeprefix("the ")) or _NAMES.search(value)) and (

@@ -51,7 +51,7 @@ _HAN_PART: Final = re.compile(r"\d+(?:\.\d+)?|.")
 _SCALED: Final = re.compile(
     r"\d{1,12}(?:[.,]\d{1,12}){0,4} ?(?:(?:thousand|million|billion|bn|k|m)\b|[百千万亿]{1,2})", re.IGNORECASE
 )
-# «Pounds» weigh and pay.
+# «Pounds» are a weight and a currency.
 _UNIT_WORDS: Final = (
     "minute minutes min mins 分钟|hour hours hr hrs 小时 钟头|day days 天|week weeks 周 星期 礼拜|month months 月"
     "|year years 年|% percent|kg kgs kilo kilos kilogram kilograms 公斤 千克|lb lbs pound pounds|斤"

@@ -110,7 +110,7 @@ class InvalidResponse(CallFailed):
 
 
 class UnusableAnswer(InvalidResponse):
-    """The server is well, and what its model wrote is of no use: a text may be written to bring that about."""
+    """The server works, but the answer of its model is unusable. A hostile text in the question may cause that."""
 
     is_request_error = True
 

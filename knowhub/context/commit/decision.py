@@ -145,7 +145,7 @@ def apply_candidate(
     """Decide what becomes of a candidate, given the rows as they are by now, and write it."""
     facts = candidate.facts
     if str(facts.get("said_at") or "") > clock.iso(view.now + _MAX_AHEAD_S):
-        # A clock that runs ahead must not outlast what is said later.
+        # A clock that is wrong must not make this newer than all that is said later.
         candidate = replace(candidate, facts={**facts, "said_at": clock.iso(view.now)})
         facts = candidate.facts
     if facts.get("is_change") or facts.get("is_over"):

@@ -90,7 +90,7 @@ def _plan_statement(target: str, candidate: CandidateMemory, existing: Row | Non
     if facts.get("is_update"):
         sources = list(dict.fromkeys((*(ref for at in replaced for ref in page.current[at]["source_refs"]), *sources)))
     values, ended = facts.get("values"), facts.get("ended")
-    # What a person wrote stays theirs where it is said again.
+    # A statement that a person wrote keeps its author if it is said again.
     by = BY_PERSON if same is not None and is_edited(page, [same]) else candidate.by
     statement = make_statement(candidate.content, said_at, by, sources, values, ended)
     reason = "what it replaces is in the history" if replaced else "a new statement"
