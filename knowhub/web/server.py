@@ -23,8 +23,9 @@ _MAX_DESCRIPTORS: Final = 65_536
 _STDERR: Final = 2
 _SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 # Of the garbage collector's three generations. A collection visits up to 20,000 new objects, which takes 20 ms where
-# memory is slow; one of 40,000 took 43 ms. All objects are visited rarely, because rows have no reference cycles.
-_GC_THRESHOLDS: Final = (5_000, 4, 5_000)
+# memory is slow; one of 40,000 took 43 ms. The first is above what 64 requests hold at once: below it each burst of
+# requests starts a collection. All objects are visited rarely, because rows have no reference cycles.
+_GC_THRESHOLDS: Final = (10_000, 0, 5_000)
 # How long a thread that reads a long text keeps the interpreter when the event loop asks for it. An answer needs the
 # interpreter several times, and with Python's own 5 ms it would take 30 ms beside one such thread.
 _THREAD_TURN_S: Final = 0.001
