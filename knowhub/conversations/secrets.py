@@ -32,7 +32,9 @@ class DetectedSecret:
     redacted: str
 
 
-_HINTS = tuple(hint for pattern in (*PATTERNS, *PLAIN_PATTERNS) for hint in pattern.hints)
+_ALL_HINTS = {hint for pattern in (*PATTERNS, *PLAIN_PATTERNS) for hint in pattern.hints}
+# A text with `api key` has `key` too.
+_HINTS = sorted(hint for hint in _ALL_HINTS if not any(other in hint for other in _ALL_HINTS - {hint}))
 
 
 def has_secret_hint(text: str) -> bool:
