@@ -48,7 +48,7 @@ class LogLine:
 
 
 @dataclass(frozen=True, slots=True)
-class PlacedRows(Generic[RowT]):
+class LineRows(Generic[RowT]):
     """Rows of one collection that one operation wrote: each row, its text, and the offset and checksum of the text.
 
     The offset of a row whose own line is damaged is -1.
@@ -61,7 +61,7 @@ class PlacedRows(Generic[RowT]):
     sums: list[int]
 
     @classmethod
-    def find(cls, decode: Callable[[bytes], RowT], texts: Sequence[bytes], line: LogLine) -> "PlacedRows[RowT]":
+    def find(cls, decode: Callable[[bytes], RowT], texts: Sequence[bytes], line: LogLine) -> "LineRows[RowT]":
         """Decode rows of a line and find where they are."""
         return cls(
             line.segment,
@@ -71,12 +71,12 @@ class PlacedRows(Generic[RowT]):
             [zlib.crc32(text) for text in texts],
         )
 
-    def part(self, start: int, end: int) -> "PlacedRows[RowT]":
+    def part(self, start: int, end: int) -> "LineRows[RowT]":
         """Return the rows from `start` to `end`."""
         if start == 0 and end == len(self.rows):
             return self
         part = slice(start, end)
-        return PlacedRows(self.segment, self.rows[part], self.texts[part], self.offsets[part], self.sums[part])
+        return LineRows(self.segment, self.rows[part], self.texts[part], self.offsets[part], self.sums[part])
 
 
 class DiskRows:
@@ -84,42 +84,42 @@ class DiskRows:
 
     def __init__(self, read: ReadText) -> None:
         self._read = read
-        self._places = array("Q")
+        self._addresses = array("Q")
         self._lengths = array("I")
         self._sums = array("I")
         self._in_memory: dict[int, bytes] = {}
 
-    def extend(self, placed: PlacedRows[Any]) -> None:
+    def extend(self, batch: LineRows[Any]) -> None:
         """Add new rows; they get the next numbers."""
-        base = placed.segment << _OFFSET_BITS
-        if min(placed.offsets, default=0) < 0:
-            for index, offset in enumerate(placed.offsets):
+        base = batch.segment << _OFFSET_BITS
+        if min(batch.offsets, default=0) < 0:
+            for index, offset in enumerate(batch.offsets):
                 if offset < 0:
-                    self._in_memory[len(self._places) + index] = placed.texts[index]
-        self._places.extend([base | max(offset, 0) for offset in placed.offsets])
-        self._lengths.extend(map(len, placed.texts))
-        self._sums.extend(placed.sums)
+                    self._in_memory[len(self._addresses) + index] = batch.texts[index]
+        self._addresses.extend([base | max(offset, 0) for offset in batch.offsets])
+        self._lengths.extend(map(len, batch.texts))
+        self._sums.extend(batch.sums)
 
     def replace(self, number: int, segment: int, offset: int, text: bytes) -> None:
         """Replace the text of row `number`."""
         self._in_memory.pop(number, None)
         if offset < 0:
             self._in_memory[number] = text
-        self._places[number] = segment << _OFFSET_BITS | max(offset, 0)
+        self._addresses[number] = segment << _OFFSET_BITS | max(offset, 0)
         self._lengths[number], self._sums[number] = len(text), zlib.crc32(text)
 
     def move(self, number: int, segment: int, offset: int, text: bytes) -> None:
-        """Read the text of row `number` from another place from now on, if it is still this text."""
+        """Read the text of row `number` from another address from now on, if it is still this text."""
         is_same = self._lengths[number] == len(text) and self._sums[number] == zlib.crc32(text)
         if is_same and number not in self._in_memory:
-            self._places[number] = segment << _OFFSET_BITS | offset
+            self._addresses[number] = segment << _OFFSET_BITS | offset
 
     def text(self, number: int) -> bytes:
         """Return a row's text. Raises Unavailable if it cannot be read, or is not what was written."""
         if number in self._in_memory:
             return self._in_memory[number]
-        place = self._places[number]
-        segment, offset = place >> _OFFSET_BITS, place & _OFFSET_MASK
+        address = self._addresses[number]
+        segment, offset = address >> _OFFSET_BITS, address & _OFFSET_MASK
         try:
             text = self._read(segment, offset, offset + self._lengths[number])
         except OSError as problem:
@@ -129,7 +129,7 @@ class DiskRows:
         return text
 
     def __len__(self) -> int:
-        return len(self._places)
+        return len(self._addresses)
 
 
 class ChangeNumbers:

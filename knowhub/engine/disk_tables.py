@@ -9,7 +9,7 @@ import msgspec
 
 from knowhub.core import scopes
 from knowhub.core.table_schema import DiskBodies, TableSchema
-from knowhub.engine.disk_rows import ChangeNumbers, DiskRows, LogLine, PlacedRows, ReadText
+from knowhub.engine.disk_rows import ChangeNumbers, DiskRows, LineRows, LogLine, ReadText
 
 _LIVE = 1
 _REWRITTEN = 2
@@ -64,26 +64,26 @@ class DiskTable:
 
     def load(self, texts: Sequence[bytes], numbers: Sequence[int], line: LogLine) -> None:
         """Take in rows with their new content. A thousand new rows in one call cost little each."""
-        self._put(PlacedRows.find(self._read_row, texts, line), numbers)
+        self._put(LineRows.find(self._read_row, texts, line), numbers)
 
-    def _put(self, placed: PlacedRows[KeyedRow], changes: Sequence[int]) -> None:
-        """Take in placed rows; `changes` has the change number of each."""
+    def _put(self, batch: LineRows[KeyedRow], changes: Sequence[int]) -> None:
+        """Take in the rows of a line; `changes` has the change number of each."""
         first = len(self._ids)
-        numbers = list(map(self._numbers.setdefault, [row.id for row in placed.rows], count(first)))
+        numbers = list(map(self._numbers.setdefault, [row.id for row in batch.rows], count(first)))
         if numbers == list(range(first, first + len(numbers))):
-            self._add(placed, changes)
+            self._add(batch, changes)
             return
-        for index, row in enumerate(placed.rows):
+        for index, row in enumerate(batch.rows):
             number = self._numbers[row.id]
             if number >= len(self._ids):
                 self._numbers[row.id] = len(self._ids)
-                self._add(placed.part(index, index + 1), changes[index : index + 1])
+                self._add(batch.part(index, index + 1), changes[index : index + 1])
             else:
                 self._access[number] = self._access_number(row.owner, row.scopes)
                 self._states[number] = row.state
                 self._changes.replace(number, changes[index])
                 self._put_text_key(number, row.text_key)
-                self._texts.replace(number, placed.segment, placed.offsets[index], placed.texts[index])
+                self._texts.replace(number, batch.segment, batch.offsets[index], batch.texts[index])
 
     def move(self, ids: Sequence[str], texts: Sequence[bytes], line: LogLine) -> None:
         for row_id, text, offset in zip(ids, texts, line.offsets_of(texts), strict=True):
@@ -92,7 +92,7 @@ class DiskTable:
     def add_missing(self, row_id: str) -> int:
         """Add a row whose own line is damaged, and return its number: what refers to it can still be read."""
         row = KeyedRow(row_id, "", [], state=0, text_key=self._text_key(""))
-        self._put(PlacedRows(0, [row], [b""], [-1], [0]), [0])
+        self._put(LineRows(0, [row], [b""], [-1], [0]), [0])
         return len(self._ids) - 1
 
     def __len__(self) -> int:
@@ -150,16 +150,16 @@ class DiskTable:
     def totals(self, _name: str, _group: Hashable) -> Mapping[Hashable, int]:
         return _NO_TOTALS
 
-    def _add(self, placed: PlacedRows[KeyedRow], changes: Sequence[int]) -> None:
+    def _add(self, batch: LineRows[KeyedRow], changes: Sequence[int]) -> None:
         """Add new rows, which have their numbers."""
-        self._ids.extend([row.id for row in placed.rows])
-        self._access.extend([self._access_number(row.owner, row.scopes) for row in placed.rows])
-        self._states.extend([row.state for row in placed.rows])
+        self._ids.extend([row.id for row in batch.rows])
+        self._access.extend([self._access_number(row.owner, row.scopes) for row in batch.rows])
+        self._states.extend([row.state for row in batch.rows])
         self._changes.extend(changes)
-        self._text_keys.extend([0] * len(placed.rows))
-        for number, row in enumerate(placed.rows, len(self._ids) - len(placed.rows)):
+        self._text_keys.extend([0] * len(batch.rows))
+        for number, row in enumerate(batch.rows, len(self._ids) - len(batch.rows)):
             self._put_text_key(number, row.text_key)
-        self._texts.extend(placed)
+        self._texts.extend(batch)
 
     def _read_row(self, text: bytes) -> KeyedRow:
         row = _decode_access(text)

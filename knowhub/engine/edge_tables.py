@@ -9,7 +9,7 @@ from typing import Any, Final, TypeAlias
 import msgspec
 
 from knowhub.core.table_schema import EdgeBodies, TableSchema
-from knowhub.engine.disk_rows import DiskRows, LogLine, PlacedRows, ReadText
+from knowhub.engine.disk_rows import DiskRows, LineRows, LogLine, ReadText
 from knowhub.engine.disk_tables import DiskTable
 from knowhub.engine.tables import InMemoryTable, insert_sorted
 
@@ -54,11 +54,11 @@ class EdgeTable:
 
     def load(self, texts: Sequence[bytes], _numbers: Sequence[int], line: LogLine) -> None:
         """Take in edges with their new content. New edges, the most frequent case, cost least."""
-        placed = PlacedRows.find(self._decode, texts, line)
-        added = self._add_new(placed)
-        self._texts.extend(placed.part(0, added))
-        for index in range(added, len(placed.rows)):
-            single = placed.part(index, index + 1)
+        batch = LineRows.find(self._decode, texts, line)
+        added = self._add_new(batch)
+        self._texts.extend(batch.part(0, added))
+        for index in range(added, len(batch.rows)):
+            single = batch.part(index, index + 1)
             if self._add_new(single):
                 self._texts.extend(single)
             else:
@@ -147,13 +147,13 @@ class EdgeTable:
                 yield self._bodies.summarize(source_id, target, self._bodies.labels[state & _LABEL_MASK], _IS_LIVE)
             edge = self._next[edge - 1]
 
-    def _add_new(self, placed: PlacedRows[Any]) -> int:
+    def _add_new(self, batch: LineRows[Any]) -> int:
         """Add edges, but not their texts, up to the first edge that is known; return how many were added."""
         # A hub of a million edges is opened by this loop.
         number_of, target_numbers = self._sources.number, self._target_numbers
         self._extend_first()
         first_edges = self._first
-        for index, row in enumerate(placed.rows):
+        for index, row in enumerate(batch.rows):
             source = number_of(row.source)
             if source is None:
                 source = self._sources.add_missing(row.source)
@@ -174,17 +174,17 @@ class EdgeTable:
                 entries.append(entry)
             else:
                 self._list(target, source, 0, state)
-        return len(placed.rows)
+        return len(batch.rows)
 
-    def _replace(self, placed: PlacedRows[Any]) -> None:
-        row = placed.rows[0]
+    def _replace(self, batch: LineRows[Any]) -> None:
+        row = batch.rows[0]
         source, target = self._sources.number(row.source), self._target_numbers[row.target]
         if source is None:
             raise KeyError(row.source)
         edge, state = self._find(source, target), self._codes[row.label] | (0 if row.deleted else _LIVE)
         self._list(target, source, self._state[edge - 1], state)
         self._state[edge - 1] = state
-        self._texts.replace(edge - 1, placed.segment, placed.offsets[0], placed.texts[0])
+        self._texts.replace(edge - 1, batch.segment, batch.offsets[0], batch.texts[0])
 
     def _extend_first(self) -> None:
         missing = len(self._sources) - len(self._first)

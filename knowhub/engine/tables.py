@@ -12,15 +12,15 @@ from knowhub.core.operation import Row
 from knowhub.core.table_schema import Index, TableSchema, Totals
 
 _NOTHING: Mapping[Hashable, int] = {}
-_NO_PLACES: Sequence[Any] = []
-_ONE_PLACE = (int, tuple)
+_NO_ENTRIES: Sequence[Any] = []
+_SINGLE_ENTRY = (int, tuple)
 
 
 class RowIndex:
     """Lists rows by their keys, in the order of their creation or by an order of their own.
 
-    The place of a row in that order is its number, or what `order` returns with its number. Most keys have one row, and
-    cost no object of their own: their posting is its place. Others have an ascending array or list.
+    The entry of a row is its number, or what `order` returns with its number. Most keys have one row, and cost no
+    object of their own: their posting is its entry. Others have an ascending array or list.
     """
 
     def __init__(self, schema: Index[Any]) -> None:
@@ -34,11 +34,11 @@ class RowIndex:
         before: Collection[Hashable] = () if old is None or not (old.live or self._of_deleted) else self._keys_of(old)
         after: Collection[Hashable] = self._keys_of(new) if new.live or self._of_deleted else ()
         earlier: Any = number
-        place: Any = number
+        entry: Any = number
         if self._order is not None:
-            place = (self._order(new), number)
-            earlier = place if old is None else (self._order(old), number)
-        is_moved = earlier != place
+            entry = (self._order(new), number)
+            earlier = entry if old is None else (self._order(old), number)
+        is_moved = earlier != entry
         if before == after and not is_moved:
             return
         for key in before:
@@ -46,60 +46,60 @@ class RowIndex:
                 self._remove(key, earlier)
         for key in after:
             if is_moved or key not in before:
-                self._add(key, place)
+                self._add(key, entry)
 
     def numbers(self, key: Hashable) -> Sequence[int]:
         """Return the numbers of the rows that have a key, in order."""
-        places = self._places(key)
-        return places if self._order is None else [number for _, number in places]
+        entries = self._entries_of(key)
+        return entries if self._order is None else [number for _, number in entries]
 
     def scan(self, key: Hashable, at_least: Any) -> Iterator[int]:  # noqa: ANN401 -- a number, or what `order` returns
         """Yield the numbers of the rows that have a key, in order, from `at_least` on."""
-        places = self._places(key)
-        start = 0 if at_least is None else self._find(places, at_least)
-        return self._to_numbers(places[index] for index in range(start, len(places)))
+        entries = self._entries_of(key)
+        start = 0 if at_least is None else self._find(entries, at_least)
+        return self._to_numbers(entries[index] for index in range(start, len(entries)))
 
     def scan_desc(self, keys: Iterable[Hashable], below: Any) -> Iterator[int]:  # noqa: ANN401 -- as `scan`
         """Yield the numbers of the rows that have any of some keys, each once, last first."""
         found = merge(*(self._scan_desc(key, below) for key in keys), reverse=True)
-        return self._to_numbers(place for place, _ in groupby(found))
+        return self._to_numbers(entry for entry, _ in groupby(found))
 
     def _scan_desc(self, key: Hashable, below: Any) -> Iterator[Any]:  # noqa: ANN401 -- as `scan`
-        places = self._places(key)
-        end = len(places) if below is None else self._find(places, below)
-        return (places[index] for index in range(end - 1, -1, -1))
+        entries = self._entries_of(key)
+        end = len(entries) if below is None else self._find(entries, below)
+        return (entries[index] for index in range(end - 1, -1, -1))
 
-    def _find(self, places: Sequence[Any], bound: Any) -> int:  # noqa: ANN401 -- as `scan`
-        return bisect_left(places, bound if self._order is None else (bound,))
+    def _find(self, entries: Sequence[Any], bound: Any) -> int:  # noqa: ANN401 -- as `scan`
+        return bisect_left(entries, bound if self._order is None else (bound,))
 
-    def _to_numbers(self, places: Iterator[Any]) -> Iterator[int]:
-        return places if self._order is None else (number for _, number in places)
+    def _to_numbers(self, entries: Iterator[Any]) -> Iterator[int]:
+        return entries if self._order is None else (number for _, number in entries)
 
-    def _places(self, key: Hashable) -> Sequence[Any]:
-        posting = self._postings.get(key, _NO_PLACES)
-        return (posting,) if isinstance(posting, _ONE_PLACE) else posting
+    def _entries_of(self, key: Hashable) -> Sequence[Any]:
+        posting = self._postings.get(key, _NO_ENTRIES)
+        return (posting,) if isinstance(posting, _SINGLE_ENTRY) else posting
 
-    def _add(self, key: Hashable, place: Any) -> None:  # noqa: ANN401 -- as `update`
-        posting = self._postings.setdefault(key, place)
-        if isinstance(posting, _ONE_PLACE):
-            if posting != place:
-                pair = sorted((posting, place))
+    def _add(self, key: Hashable, entry: Any) -> None:  # noqa: ANN401 -- as `update`
+        posting = self._postings.setdefault(key, entry)
+        if isinstance(posting, _SINGLE_ENTRY):
+            if posting != entry:
+                pair = sorted((posting, entry))
                 self._postings[key] = array("I", pair) if self._order is None else pair
-        elif posting[-1] < place:
-            posting.append(place)
+        elif posting[-1] < entry:
+            posting.append(entry)
         else:
-            index = bisect_left(posting, place)
-            if posting[index] != place:
-                posting.insert(index, place)
+            index = bisect_left(posting, entry)
+            if posting[index] != entry:
+                posting.insert(index, entry)
 
-    def _remove(self, key: Hashable, place: Any) -> None:  # noqa: ANN401 -- as `update`
-        posting = self._postings.get(key, _NO_PLACES)
-        if isinstance(posting, _ONE_PLACE):
-            if posting == place:
+    def _remove(self, key: Hashable, entry: Any) -> None:  # noqa: ANN401 -- as `update`
+        posting = self._postings.get(key, _NO_ENTRIES)
+        if isinstance(posting, _SINGLE_ENTRY):
+            if posting == entry:
                 del self._postings[key]
             return
-        index = bisect_left(posting, place)
-        if index < len(posting) and posting[index] == place:
+        index = bisect_left(posting, entry)
+        if index < len(posting) and posting[index] == entry:
             del posting[index]
             if not posting:
                 del self._postings[key]
@@ -231,11 +231,11 @@ class InMemoryTable:
         return len(self._indexes[index].numbers(key))
 
     def scan(self, index: str, key: Hashable, at_least: Any) -> Iterator[Any]:  # noqa: ANN401 -- any JSON
-        """Yield the rows that have a key, in the order of the index, from a place on."""
+        """Yield the rows that have a key, in the order of the index, from an entry on."""
         return map(self._summaries.__getitem__, self._indexes[index].scan(key, at_least))
 
     def scan_desc(self, index: str, keys: Iterable[Hashable], below: Any) -> Iterator[Any]:  # noqa: ANN401 -- any JSON
-        """Yield the rows that have any of some keys, each once, last first, below a place."""
+        """Yield the rows that have any of some keys, each once, last first, below an entry."""
         return map(self._summaries.__getitem__, self._indexes[index].scan_desc(keys, below))
 
     def totals(self, name: str, group: Hashable) -> Mapping[Hashable, int]:

@@ -6,7 +6,7 @@ from typing import Any
 
 import orjson
 
-from knowhub.engine.disk_rows import PlacedRows
+from knowhub.engine.disk_rows import LineRows
 
 SEGMENT = 3
 
@@ -17,7 +17,7 @@ class MemorySegment:
     def __init__(self) -> None:
         self.data = bytearray()
 
-    def place(self, *rows: Mapping[str, Any], read: Callable[[bytes], Any] = orjson.loads) -> PlacedRows[Any]:
+    def place(self, *rows: Mapping[str, Any], read: Callable[[bytes], Any] = orjson.loads) -> LineRows[Any]:
         """Write the rows of one operation; `read` parses a text into what a catalog takes."""
         texts = [orjson.dumps(row) for row in rows]
         offsets = []
@@ -25,7 +25,7 @@ class MemorySegment:
             self.data += b'{"after":'
             offsets.append(len(self.data))
             self.data += text + b"}"
-        return PlacedRows(SEGMENT, list(map(read, texts)), texts, offsets, list(map(zlib.crc32, texts)))
+        return LineRows(SEGMENT, list(map(read, texts)), texts, offsets, list(map(zlib.crc32, texts)))
 
     def read(self, segment: int, start: int, end: int) -> bytes:
         assert segment == SEGMENT
