@@ -22,10 +22,7 @@ from knowhub.knowledge.table import find_record, find_replacements, list_records
 LOOKED_AT = 300
 # Records are the same if they share most of their word pairs.
 _SAME = 0.8
-CORRECTION: Final = "correction"
-"""A category of records that earlier versions extracted; it may be about anything of the user."""
-_ABOUT_USER = frozenset({*PROFILE_CATEGORIES, CORRECTION})
-_CATEGORIES = frozenset(table.facet("tag.category", category) for category in (*CandidateCategory, CORRECTION))
+_CATEGORIES = frozenset(table.facet("tag.category", category) for category in CandidateCategory)
 _MAX_CONTENT_CHARS: Final = 2_000
 # A user repeats a record with its label.
 _SAID_TWICE: Final = re.compile(r"^(用户说：|The user said: )(?:\s*(?:content:\s*)?(?:用户说：|The user said: ))+")
@@ -105,7 +102,9 @@ class ExistingRecords:
         A model may copy their words, so only records that all of `audience` can read are returned.
         """
         about_user = [
-            stored for stored in self._records if stored.category in _ABOUT_USER and self.audience <= stored.audience
+            stored
+            for stored in self._records
+            if stored.category in PROFILE_CATEGORIES and self.audience <= stored.audience
         ]
         ranks = {similar_id: rank for rank, similar_id in enumerate(self._similar_ids)}
         # The sort is stable: records that are not similar stay newest first.
@@ -184,20 +183,15 @@ def _resolve_scopes(ctx: RequestContext) -> tuple[str, ...]:
 
 
 def _parse_row(row: Row) -> ExistingRecord:
-    category = row["tags"].get("category", "")
-    named = (
-        category
-        if isinstance(category, str)
-        else next((item for item in category if item in (*CandidateCategory, CORRECTION)), "")
-    )
+    category = row["tags"].get("category", ())
+    several = (category,) if isinstance(category, str) else category
+    named = next((item for item in several if item in tuple(CandidateCategory)), "")
     audience = scopes.audience(row["scopes"], row["owner"])
     return ExistingRecord(row, audience, named, row["content"])
 
 
 def is_related(new: CandidateCategory, stored: str) -> bool:
     """Return whether a candidate may support or contradict a stored record, by their categories."""
-    if stored == CORRECTION:
-        return True
     if new in PROFILE_CATEGORIES:
         # Wishes, habits and rules are said in each other's form; a background is not.
         return stored in PROFILE_CATEGORIES and (new is CandidateCategory.BACKGROUND) == (

@@ -129,11 +129,14 @@ class KnowledgeExtraction:
         too_many = len(found.candidates) - MAX_CANDIDATES
         found.candidates = found.candidates[:MAX_CANDIDATES]
         resources = list(dict.fromkeys(resources))
-        found.dropped = _list_dropped(
-            ("messages", "not_read", max(count_partly_read(sent, readable), len(sent) - len(readable) + found.cut)),
-            ("candidates", "too_many", too_many),
-            ("resources", "too_many", len(resources) - MAX_SUGGESTIONS),
+        dropped = (
+            DroppedPart(
+                "messages", "not_read", max(count_partly_read(sent, readable), len(sent) - len(readable) + found.cut)
+            ),
+            DroppedPart("candidates", "too_many", too_many),
+            DroppedPart("resources", "too_many", len(resources) - MAX_SUGGESTIONS),
         )
+        found.dropped = [part for part in dropped if part.count > 0]
         return await self._save_candidates(ctx, request, found, records, resources[:MAX_SUGGESTIONS], key)
 
     async def _find_candidates(
@@ -176,7 +179,7 @@ class KnowledgeExtraction:
         await self._include_similar(ctx, records, list_said(messages[part.first : part.end]))
         known = records.list_about_user(MAX_KNOWN)
         ids = [stored.row["id"] for stored in known]
-        prompt = ChangePrompt(shown, [_format_known(stored) for stored in known], reading.RECORD_FIELDS)
+        prompt = ChangePrompt(shown, [_format_known(stored) for stored in known], reading.CHANGE_FIELDS)
         choices = {f"k{number}": record_id for number, record_id in enumerate(ids, 1)}
         answered = await conversation.ask(prompt.make_request(), choices, prompt.read_answer)
         changes, refused = await asyncio.to_thread(check_changes, prompt, answered)
@@ -318,10 +321,6 @@ def _format_known(stored: ExistingRecord) -> KnownMemory:
     is_background = stored.category == CandidateCategory.BACKGROUND
     said_on = stored.row["source"]["timestamp"] or stored.row["created_at"]
     return KnownMemory(reading.PROFILE if is_background else reading.PREFERENCES, stored.text, said_on)
-
-
-def _list_dropped(*counts: tuple[str, str, int]) -> list[DroppedPart]:
-    return [DroppedPart(what, why, count) for what, why, count in counts if count > 0]
 
 
 def _select_saved(rows: Iterable[Row], results: Sequence[Mapping[str, Any]]) -> list[Row]:
