@@ -16,6 +16,8 @@ ItemT = TypeVar("ItemT")
 
 # So many characters of a text are compared: some take NFKC four microseconds each.
 COMPARED_CHARS = 16_384
+# Texts are nearly the same if they share so many of their pairs of neighbouring words.
+MIN_SIMILARITY = 0.8
 
 # Scripts that are written without spaces: each character is a word. Thai, Lao, Khmer, kana, Chinese.
 _UNSPACED = "\u0e00-\u0eff\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
@@ -112,6 +114,12 @@ def jaccard(item: frozenset[object], other: frozenset[object]) -> float:
     shared = len(item & other)
     either = len(item) + len(other) - shared
     return shared / either if either else 0.0
+
+
+def goes_on_alone(text: str, other: str) -> bool:
+    """Return whether two texts may be alike as far as they are compared, but only one of them goes on."""
+    longer, shorter = max(len(text), len(other)), min(len(text), len(other))
+    return longer > COMPARED_CHARS and shorter < MIN_SIMILARITY * longer
 
 
 def share_contained(item: frozenset[ItemT], other: frozenset[ItemT]) -> float:
@@ -213,7 +221,6 @@ def _fill_empty_bin(place: int, filled: dict[int, int]) -> int:
     return filled[chosen]
 
 
-MIN_SIMILARITY = 0.8
 _SETS_KEPT = 512
 
 
@@ -295,12 +302,7 @@ class ClusterBuilder:
 
     def _similarity(self, item: int, other: int) -> float:
         first, second = self._text_of(item), self._text_of(other)
-        if first is None or second is None:
-            return 0.0
-        if max(len(first), len(second)) > COMPARED_CHARS and min(len(first), len(second)) < MIN_SIMILARITY * max(
-            len(first), len(second)
-        ):
-            # Alike as far as they are compared, but one of them goes on.
+        if first is None or second is None or goes_on_alone(first, second):
             return 0.0
         return jaccard(self._set(item, first), self._set(other, second))
 

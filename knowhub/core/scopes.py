@@ -73,16 +73,17 @@ def rank(scopes: Iterable[str], owner: str, visible: Collection[str] | None) -> 
 def best(scopes: Iterable[str], owner: str, visible: Collection[str] | None) -> str | None:
     """Return the scope through which the caller sees the row; `rank` counts the same scope."""
     shared = [scope for scope in audience(scopes, owner) if visible is None or scope in visible]
-    return min(shared, key=_order, default=None)
+    return min(shared, key=order, default=None)
 
 
 def widest(scopes: Iterable[str], owner: str, visible: Collection[str] | None) -> str:
     """Return the scope through which the caller sees the row, and that reaches most others."""
     shared = (scope for scope in audience(scopes, owner) if visible is None or scope in visible)
-    return max(shared, key=_order, default="")
+    return max(shared, key=order, default="")
 
 
-def _order(scope: str) -> tuple[int, str]:
+def order(scope: str) -> tuple[int, str]:
+    """Return the key that sorts scopes: `user` first, `public` last."""
     return _RANK[scope.partition(":")[0]], scope
 
 

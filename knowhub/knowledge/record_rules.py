@@ -78,12 +78,6 @@ def apply_patch(row: Row, patch: Mapping[str, Any], now: float) -> Row | None:
     return next_of(changed, row, now)
 
 
-def with_content(row: Row, content: str, before: Row, now: float) -> Row:
-    """Return `row` with a new content, as the version after `before`. Raises InvalidInput for a blank record."""
-    check_content(row["task"], content)
-    return next_of({**row, "content": content}, before, now)
-
-
 def write(row: Row) -> Write:
     """Return the write of a row."""
     return Write(KNOWLEDGE, row["id"], row)

@@ -200,7 +200,7 @@ def list_next_records(view: View, query: ListQuery, most_read: int) -> tuple[lis
     """Return the same among the first `most_read` summaries, and the ordinal below which there may be more."""
     found: list[KnowledgeSummary] = []
     for count, summary in enumerate(_iter_newest(view, query), start=1):
-        if _matches(summary, query):
+        if matches(summary, query):
             found.append(summary)
             if len(found) == query.limit:
                 break
@@ -217,7 +217,8 @@ def _iter_newest(view: View, query: ListQuery) -> Iterator[KnowledgeSummary]:
     return view.scan_desc(BY_FACET, rarest, query.before)
 
 
-def _matches(summary: KnowledgeSummary, query: ListQuery) -> bool:
+def matches(summary: KnowledgeSummary, query: ListQuery) -> bool:
+    """Return whether a record passes every filter of a query."""
     # A merged record is neither live nor deleted.
     is_merged = summary.merged_into is not None
     is_wanted = is_merged if query.is_merged else not (summary.live or is_merged) if query.is_deleted else summary.live

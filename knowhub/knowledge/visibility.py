@@ -27,10 +27,7 @@ def get_readable_row(view: View, ctx: RequestContext, knowledge_id: str, expecte
     summary = find_readable(view, ctx, knowledge_id)
     if expected is not None and expected != summary.version:
         raise VersionConflict(summary.version)
-    row = view.get(KNOWLEDGE, knowledge_id)
-    if row is None:
-        raise NotFound.of("knowledge", knowledge_id)
-    return row
+    return view.get(KNOWLEDGE, knowledge_id) or {}
 
 
 def get_current_row(view: View, ctx: RequestContext, knowledge_id: str, expected: int | None) -> Row:
@@ -38,13 +35,11 @@ def get_current_row(view: View, ctx: RequestContext, knowledge_id: str, expected
 
     `expected` is the version of the named record.
     """
-    named = get_readable_row(view, ctx, knowledge_id, expected)
-    if named.get("merged_into") is None:
-        return named
-    summary = follow_merges(view, knowledge_id)
-    if summary is None:
+    get_readable_row(view, ctx, knowledge_id, expected)
+    survivor = follow_merges(view, knowledge_id)
+    if survivor is None:
         raise NotFound.of("knowledge", knowledge_id)
-    return get_readable_row(view, ctx, summary.id, None)
+    return get_readable_row(view, ctx, survivor.id, None)
 
 
 def follow_merges(view: View, knowledge_id: str) -> KnowledgeSummary | None:
@@ -85,7 +80,7 @@ def describe_access(ctx: RequestContext, summary: KnowledgeSummary, visibility: 
     """Return the readers of a record that the caller sees, each with its reason, and the caller's own rights."""
     can_edit = ctx.can_edit(summary.owner)
     rights = ["read", "add_evidence", *(("edit", "set_score", "evolve", "delete", "erase") if can_edit else ())]
-    others = sorted(summary.audience - {summary.owner}, key=_rank_scope)
+    others = sorted(summary.audience - {summary.owner}, key=scopes.order)
     seen_by = scopes.best(summary.scopes, summary.owner, ctx.visible)
     if ctx.sees_everything:
         seen_by = "local_principal" if ctx.is_root else "admin"
@@ -113,7 +108,3 @@ def _is_visible(view: View, ctx: RequestContext, knowledge_id: str | None) -> bo
     summary = find_record(view, knowledge_id)
     # An id that never existed reveals nothing: an import may bring a record before the record that it supersedes.
     return summary is None or ctx.sees(summary.audience)
-
-
-def _rank_scope(scope: str) -> tuple[int, str]:
-    return scopes.PRECEDENCE.index(scope.partition(":")[0]), scope

@@ -4,15 +4,16 @@ Words that no model has used are kept with the record. `apply_pending_feedback` 
 """
 
 import difflib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from knowhub.core import permissions
+from knowhub.core.background_writes import NoteCalls, discard_calls
 from knowhub.core.errors import Conflict, Forbidden, KnowHubError
 from knowhub.core.language_models import ChatFailed, ChatModel
 from knowhub.core.model_calls import ModelConversation, short_text
-from knowhub.core.operation import Draft, HistoryStore, IdempotencyKey, Operation, Row, Unchanged, View
+from knowhub.core.operation import Draft, HistoryStore, IdempotencyKey, Operation, Row, Unchanged, View, next_of
 from knowhub.core.owned_rows import SavedRow
 from knowhub.core.request_context import RequestContext, local_context
 from knowhub.knowledge import record_rules
@@ -102,7 +103,7 @@ class Evolution:
         store: HistoryStore,
         chat: ChatModel | None,
         budget_s: float,
-        note: Callable[[RequestContext, Sequence[Row]], None] | None = None,
+        note: NoteCalls = discard_calls,
     ) -> None:
         self._store = store
         self._chat = chat
@@ -182,7 +183,7 @@ class Evolution:
             after = with_feedback(row, feedback, view.now, Voter(ctx.actor))
             after = with_pending_feedback(after, rewrite.select_pending(row, feedback.words), row, view.now)
             if rewrite.has_changed:
-                after = record_rules.with_content(after, rewrite.content or "", row, view.now)
+                after = next_of({**after, "content": rewrite.content}, row, view.now)
             if after is row:
                 return Unchanged(row)
             op = OP if rewrite.has_changed else "update_knowledge"
@@ -190,8 +191,7 @@ class Evolution:
 
         outcome = await self._store.commit(ctx.account, ctx.actor, decide, key)
         if isinstance(outcome, Unchanged):
-            if self._note is not None:
-                self._note(ctx, rewrite.calls)
+            self._note(ctx, rewrite.calls)
             row = redact_row(self._store.view(ctx.account), ctx, outcome.answer)
             return EvolutionResult(SavedRow(row, None), rewrite.as_answer())
         return self._read_result(ctx, outcome.operation)
@@ -213,12 +213,10 @@ def _make_diff(old: str, new: str) -> str:
 def parse_text(answer: Mapping[str, Any], before: str) -> tuple[str, str] | None:
     """Return the new content and a summary of the change; None for an answer that is no valid content."""
     content = answer.get("content")
-    if not isinstance(content, str) or not 0 < len(content) <= max(MAX_CONTENT_CHARS, len(before)):
+    if not isinstance(content, str) or not content.strip():
         return None
-    if "\0" in content or not content.strip():
+    if not prompts.can_store(content, max(MAX_CONTENT_CHARS, len(before))):
         return None
-    # Raises for a lone surrogate, which no file can hold.
-    content.encode()
     return content, short_text(answer.get("summary_of_change"), _MAX_SUMMARY)
 
 

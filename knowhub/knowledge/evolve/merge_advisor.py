@@ -85,8 +85,4 @@ def parse_advice(answer: Mapping[str, Any], choices: NumberedChoices) -> tuple[t
     task, content = answer.get("task"), answer.get("content")
     if not isinstance(task, str) or not isinstance(content, str) or not content.strip():
         return None
-    if len(task) + len(content) > _MAX_CHARS or "\0" in task + content:
-        return None
-    # Raises for a lone surrogate, which no file can hold.
-    (task + content).encode()
-    return same, (task, content)
+    return (same, (task, content)) if prompts.can_store(task + content, _MAX_CHARS) else None

@@ -9,7 +9,6 @@ from knowhub.core import clock
 from knowhub.core.errors import InvalidInput
 from knowhub.core.near_duplicates import normalize_text, normalize_width, words
 from knowhub.core.operation import Row, next_version
-from knowhub.knowledge import record_rules
 from knowhub.knowledge.evidence import FRESH_HELPFUL, MAX_KEPT_WORDS, VOTES_STORED, list_votes, update_confidence
 from knowhub.knowledge.model import HISTORY_SHOWN
 
@@ -56,7 +55,6 @@ def merge_rows(survivor: Row, sources: Sequence[Row], text: tuple[str, str] | No
         "version": next_version(survivor),
         "updated_at": moment,
     }
-    record_rules.check_content(task, content)
     if content != survivor["content"] and len(task) + len(content) > MAX_MERGED_CHARS:
         raise InvalidInput.of("content", f"would be more than {MAX_MERGED_CHARS} characters")
     merged_sources = [

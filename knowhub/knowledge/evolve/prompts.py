@@ -6,36 +6,28 @@ from typing import Any
 from knowhub.core.language_models import ChatRequest
 from knowhub.core.model_calls import DATA_RULE, make_question
 
-EVOLVE = "evolve_knowledge"
-MERGE = "merge_knowledge"
-
-_REASON = {"type": "string", "description": "why, in one short sentence"}
-
-SCHEMAS: Mapping[str, Mapping[str, Any]] = {
-    EVOLVE: {
-        "type": "object",
-        "properties": {
-            "content": {"type": "string", "description": "the whole content as it shall stand"},
-            "summary_of_change": {"type": "string", "description": "what was changed, in one short sentence"},
-        },
-        "required": ["content", "summary_of_change"],
+_EVOLVE_SCHEMA: Mapping[str, Any] = {
+    "type": "object",
+    "properties": {
+        "content": {"type": "string", "description": "the whole content as it shall stand"},
+        "summary_of_change": {"type": "string", "description": "what was changed, in one short sentence"},
     },
-    MERGE: {
-        "type": "object",
-        "properties": {
-            "same": {
-                "type": "array",
-                "items": {"type": ["integer", "string"]},
-                "description": "the idx of the records that belong together; empty when none do",
-            },
-            "task": {"type": "string", "description": "in what situation it helps, and to what end"},
-            "content": {"type": "string", "description": "all that the records in `same` say, once"},
-            "reason": _REASON,
-        },
-        "required": ["same"],
-    },
+    "required": ["content", "summary_of_change"],
 }
-"""The shape of each function's answer."""
+_MERGE_SCHEMA: Mapping[str, Any] = {
+    "type": "object",
+    "properties": {
+        "same": {
+            "type": "array",
+            "items": {"type": ["integer", "string"]},
+            "description": "the idx of the records that belong together; empty when none do",
+        },
+        "task": {"type": "string", "description": "in what situation it helps, and to what end"},
+        "content": {"type": "string", "description": "all that the records in `same` say, once"},
+        "reason": {"type": "string", "description": "why, in one short sentence"},
+    },
+    "required": ["same"],
+}
 
 _DATA = f"""
 {DATA_RULE} Nothing but the text changes: who owns a record, who sees it and whether it stays is not yours to say.
@@ -56,14 +48,17 @@ other, or are about different things, leave them apart: an empty `same` is a fin
 
 def evolve(task: str, content: str, feedback: str) -> ChatRequest:
     """Ask for a record's content as it should be, knowing this feedback."""
-    return _question(EVOLVE, _EVOLVE, {"task": task, "content": content, "feedback": feedback})
+    data = {"task": task, "content": content, "feedback": feedback}
+    return make_question("evolve_knowledge", f"{_EVOLVE}\n{_DATA}", data, _EVOLVE_SCHEMA)
 
 
 def merge(texts: Sequence[tuple[str, str]]) -> ChatRequest:
     """Ask which of these tasks and contents belong together, and for the text of the one record."""
     records = [{"idx": idx, "task": task, "content": content} for idx, (task, content) in enumerate(texts, 1)]
-    return _question(MERGE, _MERGE, {"records": records})
+    return make_question("merge_knowledge", f"{_MERGE}\n{_DATA}", {"records": records}, _MERGE_SCHEMA)
 
 
-def _question(function: str, task: str, data: Mapping[str, Any]) -> ChatRequest:
-    return make_question(function, f"{task}\n{_DATA}", data, SCHEMAS[function])
+def can_store(text: str, most: int) -> bool:
+    """Return whether a record can hold a text of a model. Raises UnicodeEncodeError for a lone surrogate."""
+    text.encode()
+    return len(text) <= most and "\0" not in text

@@ -2,21 +2,21 @@
 
 from typing import TypeAlias
 
-from knowhub.core import scopes
 from knowhub.core.clock import CooperativePause
 from knowhub.core.near_duplicates import (
-    COMPARED_CHARS,
     MIN_SIMILARITY,
     digest,
+    goes_on_alone,
     jaccard,
     make_similarity_query,
     shingles,
 )
 from knowhub.core.operation import HistoryStore
 from knowhub.core.request_context import RequestContext
+from knowhub.knowledge.evolve.slim_plan import join_text
 from knowhub.knowledge.model import KNOWLEDGE, KnowledgeSummary
 from knowhub.knowledge.ports import KnowledgeIndex
-from knowhub.knowledge.table import find_record
+from knowhub.knowledge.table import find_record, limit_to_visible
 
 MAX_SHOWN = 10
 MAX_CACHED = 10_000
@@ -63,7 +63,7 @@ class Similarity:
         text = self._get_text(ctx.account, summary.id)
         own = shingles(text)
         query = make_similarity_query(text) or text[:_QUERY_CHARS]
-        groups = () if ctx.visible is None else (scopes.visibility_facets(ctx.visible),)
+        groups = limit_to_visible((), ctx)
         candidates = await self._index.search(
             ctx.account, query, groups, lambda item: item.live and item.id != summary.id, _CANDIDATES
         )
@@ -77,15 +77,10 @@ class Similarity:
         return sorted(found, key=lambda item: (-item[1], item[0]))[:MAX_SHOWN]
 
     def _get_text(self, account: str, knowledge_id: str) -> str:
-        row = self._store.view(account).get(KNOWLEDGE, knowledge_id) or {"task": "", "content": ""}
-        return "\n".join(filter(None, (row["task"], row["content"])))
+        return join_text(self._store.view(account).get(KNOWLEDGE, knowledge_id) or {"task": "", "content": ""})
 
 
 def _compute_similarity(text: str, own: frozenset[int], other: str) -> float:
     if digest(text) == digest(other):
         return 1.0
-    longer, shorter = max(len(text), len(other)), min(len(text), len(other))
-    if longer > COMPARED_CHARS and shorter < MIN_SIMILARITY * longer:
-        # Both begin alike as far as they are compared, but only one of them goes on.
-        return 0.0
-    return round(jaccard(own, shingles(other)), 4)
+    return 0.0 if goes_on_alone(text, other) else round(jaccard(own, shingles(other)), 4)

@@ -2,10 +2,11 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from sys import intern
+from typing import TypeVar
 
 from knowhub.core.clock import CooperativePause
 from knowhub.core.near_duplicates import Cluster, ClusterBuilder, jaccard, make_similarity_query, words
@@ -13,9 +14,11 @@ from knowhub.core.operation import Row, View
 from knowhub.core.request_context import RequestContext
 from knowhub.knowledge import evidence, table
 from knowhub.knowledge.evolve.merging import has_same_sentence, join_contents
-from knowhub.knowledge.model import KNOWLEDGE, RECORD_FIELDS, KnowledgeSummary, KnowledgeType, ListQuery
+from knowhub.knowledge.model import KNOWLEDGE, RECORD_FIELDS, KnowledgeSummary, KnowledgeType
 from knowhub.knowledge.ports import FindLike, KnowledgeIndex
-from knowhub.knowledge.table import find_record, find_replacements, list_records
+from knowhub.knowledge.table import find_record, find_replacements, list_live_records
+
+ItemT = TypeVar("ItemT")
 
 MAX_SOURCES = 99
 MAX_CHARACTERS = 100_000
@@ -26,7 +29,6 @@ MIN_SHARED_WORDS = 0.3
 MIN_LIKENESS = 0.5
 _REWORDED = "they say the same in other words; joined they would say it twice, and only a model can write one text"
 _REORDERED = "their sentences stand in different orders, and only a model can write one text"
-_SUMMARIES_PER_TURN = 500
 _MATCHING_FIELDS = [item.name for item in RECORD_FIELDS if item.must_match]
 _NEIGHBOURS = MAX_ASKED_TOGETHER - 1
 
@@ -97,12 +99,16 @@ class MergeCandidates:
 
     async def read(self, progress: Callable[[int, int], None]) -> None:
         """Read every record that the caller sees and owns."""
-        found = await self._list_summaries()
+        found: list[KnowledgeSummary] = []
+        for summary in list_live_records(self._view):
+            await self._pace.pause()
+            if self._ctx.sees(summary.audience) and self._ctx.can_edit(summary.owner):
+                found.append(summary)
         for count, summary in enumerate(found):
             await self._pace.pause()
             progress(count, len(found))
             row = self._view.get(KNOWLEDGE, summary.id)
-            if row is None or not is_current(find_record(self._view, summary.id), summary.version):
+            if row is None or find_unchanged(self._view, summary.id, summary.version) is None:
                 continue
             self.records += 1
             self.characters += len(row["task"]) + len(row["content"])
@@ -138,30 +144,15 @@ class MergeCandidates:
                 self._used.update(group)
             yield [self._refs[item] for item in group]
 
-    def is_unchanged(self, ref: RecordRef) -> bool:
-        """Return whether a record is unchanged since it was read."""
-        return is_current(find_record(self._view, ref.id), ref.version)
-
     def row(self, ref: RecordRef) -> Row:
         """Return the current row of a record."""
         return self._view.get(KNOWLEDGE, ref.id) or {}
 
-    async def _list_summaries(self) -> list[KnowledgeSummary]:
-        found: list[KnowledgeSummary] = []
-        before: int | None = None
-        while page := list_records(self._view, ListQuery(limit=_SUMMARIES_PER_TURN, before=before)):
-            found += (
-                summary for summary in page if self._ctx.sees(summary.audience) and self._ctx.can_edit(summary.owner)
-            )
-            before = page[-1].ordinal
-            await self._pace.pause()
-        return found[::-1]
-
     def _merge_cluster(self, cluster: Cluster) -> Iterator[Merge]:
         into = self._refs[cluster.kept]
         self._used.update(cluster.copies)
-        for refs, _ in _split_sources([(self._refs[number], 1.0) for number in cluster.copies]):
-            yield Merge(into, refs, MergeReason.DUPLICATE, 1.0)
+        for part in _split_sources([(self._refs[number], 1.0) for number in cluster.copies]):
+            yield Merge(into, [ref for ref, _ in part], MergeReason.DUPLICATE, 1.0)
         near: list[tuple[RecordRef, float]] = []
         joined = self.row(into)
         for near_copy in cluster.near:
@@ -174,12 +165,13 @@ class MergeCandidates:
                 joined = {**joined, "content": content}
                 near.append((ref, near_copy.similarity))
                 self._used.update((cluster.kept, near_copy.number))
-        for refs, similarity in _split_sources(near):
-            yield Merge(into, refs, MergeReason.NEAR_DUPLICATE, similarity)
+        for part in _split_sources(near):
+            least = min(similarity for _, similarity in part)
+            yield Merge(into, [ref for ref, _ in part], MergeReason.NEAR_DUPLICATE, least)
 
     async def _find_group(self, index: KnowledgeIndex, find_like: FindLike | None, number: int) -> list[int]:
         row = self.row(self._refs[number])
-        if not _is_short(row) or not self.is_unchanged(self._refs[number]):
+        if not self._is_askable(number):
             return []
 
         def accept(summary: KnowledgeSummary) -> bool:
@@ -196,12 +188,15 @@ class MergeCandidates:
         if find_like is not None and summary is not None:
             like = await find_like(self._ctx.account, summary, join_text(row), groups, accept, _NEIGHBOURS)
             close = [*(head for likeness, head in like if likeness >= MIN_LIKENESS), *close]
-        numbers = dict.fromkeys(self._numbers[head.id] for head in close if self._is_askable(head))
-        return list(numbers)[:_NEIGHBOURS]
+        numbers = dict.fromkeys(self._numbers[head.id] for head in close)
+        return [other for other in numbers if self._is_askable(other)][:_NEIGHBOURS]
 
-    def _is_askable(self, summary: KnowledgeSummary) -> bool:
-        row = self._view.get(KNOWLEDGE, summary.id)
-        return row is not None and _is_short(row) and self.is_unchanged(self._refs[self._numbers[summary.id]])
+    def _is_askable(self, number: int) -> bool:
+        """Return whether a model would see the whole text of a record, and the one that was read."""
+        ref = self._refs[number]
+        row = self._view.get(KNOWLEDGE, ref.id)
+        is_short = row is not None and len(join_text(row)) <= MAX_ASKED_CHARS
+        return is_short and find_unchanged(self._view, ref.id, ref.version) is not None
 
     def _has_common_words(self, own: frozenset[str], summary: KnowledgeSummary) -> bool:
         other = words(join_text(self._view.get(KNOWLEDGE, summary.id) or {"task": "", "content": ""}))
@@ -213,9 +208,10 @@ class MergeCandidates:
         return None if row is None else join_text(row)
 
 
-def is_current(summary: KnowledgeSummary | None, version: int) -> bool:
-    """Return whether a record is live and at this version."""
-    return summary is not None and summary.live and summary.version == version
+def find_unchanged(view: View, knowledge_id: str, version: int) -> KnowledgeSummary | None:
+    """Return the summary of a record that is live and at this version; None for others."""
+    summary = find_record(view, knowledge_id)
+    return summary if summary is not None and summary.live and summary.version == version else None
 
 
 def can_merge(view: View, summary: KnowledgeSummary) -> bool:
@@ -241,22 +237,24 @@ def join_text(row: Row) -> str:
     return "\n".join(filter(None, (row["task"], row["content"])))
 
 
-def _split_sources(sources: Sequence[tuple[RecordRef, float]]) -> Iterator[tuple[list[RecordRef], float]]:
-    """Split sources into merges of at most 99 records; several records have at most 100,000 characters together.
+def split_into_parts(
+    items: Iterable[ItemT], most: int, measure: Callable[[ItemT], tuple[int, int]]
+) -> list[list[ItemT]]:
+    """Split items into parts of at most `most` rows; several items have at most 100,000 characters together.
 
-    Yields the records of each merge with their least similarity.
+    `measure` returns the rows and the characters of an item.
     """
-    part: list[tuple[RecordRef, float]] = []
-    room = MAX_CHARACTERS
-    for index, source in enumerate(sources):
-        part.append(source)
-        room -= source[0].characters
-        following = sources[index + 1][0].characters if index + 1 < len(sources) else None
-        if following is None or following > room or len(part) == MAX_SOURCES:
-            yield [ref for ref, _ in part], min(similarity for _, similarity in part)
-            part, room = [], MAX_CHARACTERS
+    parts: list[list[ItemT]] = []
+    rows, characters = most, 0
+    for item in items:
+        more_rows, more_characters = measure(item)
+        rows, characters = rows + more_rows, characters + more_characters
+        if rows > most or characters > MAX_CHARACTERS:
+            parts.append([])
+            rows, characters = more_rows, more_characters
+        parts[-1].append(item)
+    return parts
 
 
-def _is_short(row: Row) -> bool:
-    # A model must see the whole text to reword it without loss.
-    return len(join_text(row)) <= MAX_ASKED_CHARS
+def _split_sources(sources: Sequence[tuple[RecordRef, float]]) -> list[list[tuple[RecordRef, float]]]:
+    return split_into_parts(sources, MAX_SOURCES, lambda source: (1, source[0].characters))

@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 from weakref import WeakValueDictionary
 
 from knowhub.core import permissions
+from knowhub.core.background_writes import NoteCalls, discard_calls
 from knowhub.core.clock import CooperativePause
 from knowhub.core.errors import InvalidInput
 from knowhub.core.ids import Ids
@@ -33,17 +34,16 @@ from knowhub.knowledge import record_rules
 from knowhub.knowledge.evolve.merge_advisor import MergeAdvisor, make_skipped
 from knowhub.knowledge.evolve.merging import merge_rows
 from knowhub.knowledge.evolve.slim_plan import (
-    MAX_CHARACTERS,
     Merge,
     MergeCandidates,
     MergeReason,
     RecordRef,
     can_merge,
-    is_current,
+    find_unchanged,
+    split_into_parts,
 )
 from knowhub.knowledge.model import KNOWLEDGE
 from knowhub.knowledge.ports import FindLike, KnowledgeIndex
-from knowhub.knowledge.table import find_record
 
 OP = "slim_knowledge"
 MAX_REPORTED = 500
@@ -77,7 +77,7 @@ class SlimOptions:
     ids: Ids
     chat_for: ChatFor
     budget_s: float
-    note: Callable[[RequestContext, Sequence[Row]], None] = lambda _ctx, _calls: None
+    note: NoteCalls = discard_calls
     find_like: FindLike | None = None
 
 
@@ -146,8 +146,8 @@ class MergeReport:
         if ref.id in self.survivors:
             # Nothing is written between two decisions of one group.
             return True
-        summary = find_record(view, ref.id)
-        return summary is not None and is_current(summary, ref.version) and can_merge(view, summary)
+        summary = find_unchanged(view, ref.id, ref.version)
+        return summary is not None and can_merge(view, summary)
 
     def _add(self, merge: Merge, into: Row, rows: Sequence[Row]) -> None:
         survivor, *sources = rows
@@ -243,7 +243,8 @@ class Slimming:
     async def _write(
         self, ctx: RequestContext, merges: Sequence[Merge], start: MergeReport, key: IdempotencyKey | None
     ) -> SlimResult:
-        batches = split_batches(merges)
+        # One operation is decided at once, without a pause for other requests.
+        batches = split_into_parts(merges, _ROWS_PER_OPERATION, lambda merge: (len(merge.ids), merge.characters))
         slim_id = f"slim-{self._options.ids.hex(32)}"
         decides = [_decide_batch(part, Group(slim_id, i, len(batches)), start) for i, part in enumerate(batches)]
         outcomes = await _finish(self._store.commit_group(ctx.account, ctx.actor, decides, key))
@@ -252,23 +253,6 @@ class Slimming:
             return _read_result(operations)
         # Every record was changed meanwhile.
         return SlimResult([outcome.answer for outcome in outcomes if isinstance(outcome, Unchanged)][-1].as_answer())
-
-
-def split_batches(merges: Sequence[Merge]) -> list[list[Merge]]:
-    """Split merges into operations of at most 100 rows; several merges have at most 100,000 characters together.
-
-    One operation is decided at once, without a pause for other requests.
-    """
-    batches: list[list[Merge]] = []
-    rows, characters = _ROWS_PER_OPERATION, 0
-    for merge in merges:
-        rows += len(merge.ids)
-        characters += merge.characters
-        if rows > _ROWS_PER_OPERATION or characters > MAX_CHARACTERS:
-            batches.append([])
-            rows, characters = len(merge.ids), merge.characters
-        batches[-1].append(merge)
-    return batches
 
 
 def _decide_batch(batch: Sequence[Merge], group: Group, start: MergeReport) -> Decide[View]:

@@ -3,51 +3,22 @@
 One decision covers all candidates of a conversation, so one undo takes all of them back.
 """
 
-from dataclasses import dataclass
+from collections.abc import Mapping
 from typing import Any
 
-from knowhub.core import clock, scopes
+from knowhub.core import clock
 from knowhub.core.errors import KnowHubError
 from knowhub.core.ids import Ids, knowledge_id
 from knowhub.core.operation import Row, View, next_version
 from knowhub.core.request_context import RequestContext
 from knowhub.knowledge import evidence, record_rules, table
 from knowhub.knowledge.extract.existing_records import ExistingRecord, ExistingRecords, add_support, has_evidence_from
-from knowhub.knowledge.extract.model import (
-    CandidateResult,
-    CandidateStatus,
-    ExtractionRequest,
-    KnowledgeCandidate,
-)
+from knowhub.knowledge.extract.model import CandidateStatus, ExtractionRequest, KnowledgeCandidate
 from knowhub.knowledge.model import KNOWLEDGE, Feedback, NewKnowledge
 from knowhub.knowledge.table import find_by_dedup_key, find_replacements
 
 _MAX_MESSAGE_IDS = 50
 _MAX_CASE_CHARS = 4_096
-
-
-@dataclass(frozen=True, slots=True)
-class RecordOwner:
-    """The owner and scopes of a record; None means the caller's default."""
-
-    owner: str | None
-    scopes: tuple[str, ...] | None
-
-    def audience(self, ctx: RequestContext) -> frozenset[str]:
-        """Return the scopes that can read such a record."""
-        return scopes.audience(self.scopes or ctx.default_record_scopes, self.owner or ctx.default_owner)
-
-
-def resolve_owner(ctx: RequestContext) -> RecordOwner:
-    """Return the owner and scopes for records from a conversation.
-
-    It belongs to the user, and without one to the agent; the project sees it too. Teams and organisations see it only
-    when somebody shares it, and so does another user of the agent.
-    """
-    if ctx.is_root or not ctx.own:
-        return RecordOwner(None, None)
-    projects = sorted(item for item in ctx.visible or () if item.startswith("project:"))
-    return RecordOwner(ctx.default_owner, (ctx.default_owner, *projects))
 
 
 class CandidateMerge:
@@ -65,82 +36,75 @@ class CandidateMerge:
         self._ctx = ctx
         self._request = request
         self._ids = ids
-        self._owner = resolve_owner(ctx)
         self._records = records
         records.refresh(view)
         self.rows: dict[str, Row] = {}
 
-    def apply(self, candidate: KnowledgeCandidate) -> CandidateResult:
+    def apply(self, candidate: KnowledgeCandidate) -> Mapping[str, Any]:
         """Decide on one candidate. A candidate that cannot be saved is a result, too."""
         try:
             return self._decide(candidate)
         except KnowHubError as problem:
-            return CandidateResult(candidate, CandidateStatus.FAILED, None, problem.detail)
+            return make_result(candidate, CandidateStatus.FAILED, None, problem.detail)
 
-    def _decide(self, candidate: KnowledgeCandidate) -> CandidateResult:
-        audience = self._owner.audience(self._ctx)
+    def _decide(self, candidate: KnowledgeCandidate) -> Mapping[str, Any]:
         if candidate.ends is not None:
-            return self._end_record(candidate, self._records.find_named_record(candidate, candidate.ends), audience)
-        same = self._records.find_same(candidate, audience)
+            return self._end_record(candidate, self._records.find_named_record(candidate, candidate.ends))
+        same = self._records.find_same(candidate)
         if same is not None:
             return self._merge_with_same(candidate, same)
-        conflict = self._records.find_conflict(candidate, audience)
+        conflict = self._records.find_conflict(candidate)
         if conflict is not None and not candidate.is_said_by_user:
             reason = "the user said otherwise, and an inference does not weigh against that"
-            return CandidateResult(candidate, CandidateStatus.CONTRADICTED, conflict.row["id"], reason)
+            return make_result(candidate, CandidateStatus.CONTRADICTED, conflict.row["id"], reason)
         if conflict is not None:
             return self._replace_conflict(candidate, conflict)
         row = self._make_row(candidate)
         stored_id = self._find_exact_match(row)
         if stored_id is not None:
-            return CandidateResult(candidate, CandidateStatus.KNOWN, stored_id, "the same is stored already")
+            return make_result(candidate, CandidateStatus.KNOWN, stored_id, "the same is stored already")
         self._put(row)
-        return CandidateResult(candidate, CandidateStatus.NEW, row["id"])
+        return make_result(candidate, CandidateStatus.NEW, row["id"])
 
-    def _merge_with_same(self, candidate: KnowledgeCandidate, same: ExistingRecord) -> CandidateResult:
+    def _merge_with_same(self, candidate: KnowledgeCandidate, same: ExistingRecord) -> Mapping[str, Any]:
         row_id = same.row["id"]
         message_id = self._request.messages[candidate.cited[-1]].message_id
         if message_id is not None and has_evidence_from(same.row, message_id):
-            return CandidateResult(candidate, CandidateStatus.KNOWN, row_id, "its message was counted before")
+            return make_result(candidate, CandidateStatus.KNOWN, row_id, "its message was counted before")
         if not candidate.is_said_by_user:
-            return CandidateResult(
-                candidate, CandidateStatus.KNOWN, row_id, "an agent that says it again is no evidence"
-            )
+            return make_result(candidate, CandidateStatus.KNOWN, row_id, "an agent that says it again is no evidence")
         case = self._case(candidate, "said again")
         # A model's update says again what of the record still holds.
         is_update = candidate.same_as == row_id
         after = add_support(same.row, candidate.content, case, self._view.now, is_whole=is_update)
         self._put(after)
-        return CandidateResult(candidate, CandidateStatus.MERGED, row_id)
+        return make_result(candidate, CandidateStatus.MERGED, row_id)
 
-    def _replace_conflict(self, candidate: KnowledgeCandidate, conflict: ExistingRecord) -> CandidateResult:
+    def _replace_conflict(self, candidate: KnowledgeCandidate, conflict: ExistingRecord) -> Mapping[str, Any]:
         """Supersede a record by the user's new statement; the old record stays, with a lower confidence.
 
         Who can read only the old record still sees it unchanged.
         """
-        audience = self._owner.audience(self._ctx)
         row = self._make_row(candidate, conflict.row["id"])
-        if conflict.audience <= audience:
+        if conflict.audience <= self._records.audience:
             case = Feedback(harmful_case=self._case(candidate, "contradicted"))
             after = evidence.with_feedback(conflict.row, case, self._view.now)
             self._put(after)
         self._put(row)
-        return CandidateResult(candidate, CandidateStatus.CHANGED, row["id"])
+        return make_result(candidate, CandidateStatus.CHANGED, row["id"])
 
-    def _end_record(
-        self, candidate: KnowledgeCandidate, ended: ExistingRecord | None, audience: frozenset[str]
-    ) -> CandidateResult:
+    def _end_record(self, candidate: KnowledgeCandidate, ended: ExistingRecord | None) -> Mapping[str, Any]:
         """Close a record that the user took back. One that others read as well stays as it is."""
         if ended is None:
-            return CandidateResult(candidate, CandidateStatus.KNOWN, candidate.ends, "it holds no more already")
+            return make_result(candidate, CandidateStatus.KNOWN, candidate.ends, "it holds no more already")
         row_id = ended.row["id"]
-        if not candidate.is_said_by_user or not ended.audience <= audience:
+        if not candidate.is_said_by_user or not ended.audience <= self._records.audience:
             reason = "only its readers' own words end a record"
-            return CandidateResult(candidate, CandidateStatus.CONTRADICTED, row_id, reason)
+            return make_result(candidate, CandidateStatus.CONTRADICTED, row_id, reason)
         case = Feedback(harmful_case=self._case(candidate, "forgotten"))
         after = evidence.with_feedback(ended.row, case, self._view.now)
         self._put({**after, "valid_to": clock.iso(self._view.now)})
-        return CandidateResult(candidate, CandidateStatus.ENDED, row_id)
+        return make_result(candidate, CandidateStatus.ENDED, row_id)
 
     def _make_row(self, candidate: KnowledgeCandidate, supersedes: str | None = None) -> Row:
         cited = [self._request.messages[number] for number in candidate.cited]
@@ -153,8 +117,7 @@ class CandidateMerge:
             content=candidate.content,
             types=candidate.types,
             tags=tags,
-            scopes=self._owner.scopes,
-            owner=self._owner.owner,
+            scopes=self._records.scopes,
             message_id=ids[-1] if ids else None,
             source=self._source(candidate),
             supersedes=supersedes,
@@ -202,3 +165,21 @@ class CandidateMerge:
         # Several pieces of evidence on one record are one change of its row, so its version rises once.
         self.rows[row["id"]] = {**row, "version": next_version(before)}
         self._records.add(self.rows[row["id"]])
+
+
+def make_result(
+    candidate: KnowledgeCandidate, status: CandidateStatus, knowledge_id: str | None = None, reason: str = ""
+) -> Mapping[str, Any]:
+    """Return a candidate as the answer has it, with its status and the record that it became or matched."""
+    return {
+        "status": status.value,
+        "knowledge_id": knowledge_id,
+        "reason": reason,
+        "category": candidate.category.value,
+        "types": list(candidate.types),
+        "tags": dict(candidate.tags),
+        "task": candidate.task,
+        "content": candidate.content,
+        "messages": list(candidate.cited),
+        "by": candidate.by,
+    }

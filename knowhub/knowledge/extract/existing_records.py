@@ -22,10 +22,7 @@ from knowhub.knowledge.table import find_record, find_replacements, list_records
 LOOKED_AT = 300
 # Records are the same if they share most of their word pairs.
 _SAME = 0.8
-CORRECTION: Final = "correction"
-"""A category of records that earlier versions extracted; it may be about anything of the user."""
-_ABOUT_USER = frozenset({*PROFILE_CATEGORIES, CORRECTION})
-_CATEGORIES = frozenset(table.facet("tag.category", category) for category in (*CandidateCategory, CORRECTION))
+_CATEGORIES = frozenset(table.facet("tag.category", category) for category in CandidateCategory)
 _MAX_CONTENT_CHARS: Final = 2_000
 # A user repeats a record with its label.
 _SAID_TWICE: Final = re.compile(r"^(用户说：|The user said: )(?:\s*(?:content:\s*)?(?:用户说：|The user said: ))+")
@@ -43,15 +40,17 @@ class ExistingRecord:
 
 
 class ExistingRecords:
-    """Current records of an owner: the newest 300, and those that were named as similar.
+    """Current records of the caller: the newest 300, and those that were named as similar.
 
-    Each version is read once, and each text is taken apart once.
+    `audience` can read what a conversation of the caller adds. Each version is read once, and each text is taken apart
+    once.
     """
 
-    def __init__(self, ctx: RequestContext, owner: str, fold: Fold = str) -> None:
+    def __init__(self, ctx: RequestContext, fold: Fold = str) -> None:
         self._ctx = ctx
-        self._owner = owner
-        self.filters = (frozenset({table.facet("owner", owner)}), _CATEGORIES)
+        self.scopes = _resolve_scopes(ctx)
+        self.audience = scopes.audience(self.scopes, ctx.default_owner)
+        self.filters = (frozenset({table.facet("owner", ctx.default_owner)}), _CATEGORIES)
         self._similar_ids: list[str] = []
         self.has_more = False
         """Whether the owner may have older records. Only similar ones of them are compared."""
@@ -62,18 +61,20 @@ class ExistingRecords:
 
     def refresh(self, view: View) -> None:
         """Read the current records; unchanged ones are not read again."""
-        if not self._ctx.can_edit(self._owner):
+        if not self._ctx.can_edit(self._ctx.default_owner):
             # The caller adds no evidence to records that they may not edit.
             self._records = []
             return
-        newest = list_records(view, ListQuery(self.filters, LOOKED_AT))
+        query = ListQuery(self.filters, LOOKED_AT)
+        newest = list_records(view, query)
         self.has_more = len(newest) == LOOKED_AT
         known = {summary.id for summary in newest}
         older = [find_record(view, similar_id) for similar_id in self._similar_ids if similar_id not in known]
-        similar = [summary for summary in older if summary is not None and self._can_compare(summary)]
+        similar = [summary for summary in older if summary is not None and table.matches(summary, query)]
         similar.sort(key=lambda summary: -summary.ordinal)
         current = [summary for summary in (*newest, *similar) if self._is_current(view, summary)]
-        self._read = {(summary.id, summary.version): self._load(view, summary) for summary in current}
+        keys = [(summary.id, summary.version) for summary in current]
+        self._read = {key: self._read.get(key) or _parse_row(view.get(KNOWLEDGE, key[0]) or {}) for key in keys}
         self._records = list(self._read.values())
 
     def include(self, ids: Iterable[str]) -> None:
@@ -95,54 +96,52 @@ class ExistingRecords:
         """Return the lines of the records, to find quotations of them."""
         return frozenset(line for stored in self._records for line in plain_lines(stored.row["content"]))
 
-    def list_about_user(self, limit: int, audience: frozenset[str]) -> list[ExistingRecord]:
+    def list_about_user(self, limit: int) -> list[ExistingRecord]:
         """Return records about the user, for a model to point at: the similar ones, then the newest.
 
         A model may copy their words, so only records that all of `audience` can read are returned.
         """
         about_user = [
-            stored for stored in self._records if stored.category in _ABOUT_USER and audience <= stored.audience
+            stored
+            for stored in self._records
+            if stored.category in PROFILE_CATEGORIES and self.audience <= stored.audience
         ]
         ranks = {similar_id: rank for rank, similar_id in enumerate(self._similar_ids)}
         # The sort is stable: records that are not similar stay newest first.
         about_user.sort(key=lambda stored: ranks.get(stored.row["id"], len(ranks)))
         return about_user[:limit]
 
-    def find_same(self, candidate: KnowledgeCandidate, audience: frozenset[str]) -> ExistingRecord | None:
+    def find_same(self, candidate: KnowledgeCandidate) -> ExistingRecord | None:
         """Return the most similar record that says the same as a candidate, if there is one.
 
-        Only records with exactly this audience count: others would reveal the text, or be missed by some readers.
+        Only records with exactly the `audience` count: others would reveal the text, or be missed by some readers.
         """
         pointed = self.find_named_record(candidate, candidate.same_as)
-        if pointed is not None and pointed.audience == audience:
+        if pointed is not None and pointed.audience == self.audience:
             return pointed
         alike = ((self._compare(candidate, stored), stored) for stored in self._records)
         # Most pairs have nothing in common, so the cheap test comes first.
         found = [
-            (share, stored) for share, stored in alike if share >= _SAME and _is_match(candidate, stored, audience)
+            (share, stored)
+            for share, stored in alike
+            if share >= _SAME and stored.audience == self.audience and is_related(candidate.category, stored.category)
         ]
         return max(found, key=lambda pair: pair[0], default=(0.0, None))[1]
 
-    def find_conflict(self, candidate: KnowledgeCandidate, audience: frozenset[str]) -> ExistingRecord | None:
-        """Return the newest record that a candidate contradicts, preferring this audience; None if there is none.
+    def find_conflict(self, candidate: KnowledgeCandidate) -> ExistingRecord | None:
+        """Return the newest record that a candidate contradicts, preferring the `audience`; None if there is none.
 
         A record is contradicted if a model says so, or if it has another value of a fact that has but one.
         """
         if (pointed := self.find_named_record(candidate, candidate.against)) is not None:
             return pointed
         conflicts = [stored for stored in self._records if self._has_conflict(candidate, self._get_values(stored.text))]
-        return min(conflicts, key=lambda stored: stored.audience != audience, default=None)
-
-    def _can_compare(self, summary: KnowledgeSummary) -> bool:
-        return summary.live and all(not group.isdisjoint(summary.facets) for group in self.filters)
+        return min(conflicts, key=lambda stored: stored.audience != self.audience, default=None)
 
     def _is_current(self, view: View, summary: KnowledgeSummary) -> bool:
         newer = find_replacements(view, summary.id)
         over = summary.valid_to is not None and summary.valid_to <= view.now
         return not over and not any(self._ctx.sees(item.audience) for item in newer)
-
-    def _load(self, view: View, summary: KnowledgeSummary) -> ExistingRecord:
-        return self._read.get((summary.id, summary.version)) or _parse_row(view.get(KNOWLEDGE, summary.id) or {})
 
     def find_named_record(self, candidate: KnowledgeCandidate, knowledge_id: str | None) -> ExistingRecord | None:
         """Return the current record that a model points at, if a candidate can be about it."""
@@ -171,25 +170,28 @@ class ExistingRecords:
         return is_changed or any(values.get(slot) == value for slot, value in candidate.ended)
 
 
-def _is_match(candidate: KnowledgeCandidate, stored: ExistingRecord, audience: frozenset[str]) -> bool:
-    return stored.audience == audience and is_related(candidate.category, stored.category)
+def _resolve_scopes(ctx: RequestContext) -> tuple[str, ...]:
+    """Return the scopes for records from a conversation.
+
+    It belongs to the user, and without one to the agent; the project sees it too. Teams and organisations see it only
+    when somebody shares it, and so does another user of the agent.
+    """
+    if ctx.is_root or not ctx.own:
+        return ctx.default_record_scopes
+    projects = sorted(item for item in ctx.visible or () if item.startswith("project:"))
+    return (ctx.default_owner, *projects)
 
 
 def _parse_row(row: Row) -> ExistingRecord:
-    category = row["tags"].get("category", "")
-    named = (
-        category
-        if isinstance(category, str)
-        else next((item for item in category if item in (*CandidateCategory, CORRECTION)), "")
-    )
+    category = row["tags"].get("category", ())
+    several = (category,) if isinstance(category, str) else category
+    named = next((item for item in several if item in tuple(CandidateCategory)), "")
     audience = scopes.audience(row["scopes"], row["owner"])
     return ExistingRecord(row, audience, named, row["content"])
 
 
 def is_related(new: CandidateCategory, stored: str) -> bool:
     """Return whether a candidate may support or contradict a stored record, by their categories."""
-    if stored == CORRECTION:
-        return True
     if new in PROFILE_CATEGORIES:
         # Wishes, habits and rules are said in each other's form; a background is not.
         return stored in PROFILE_CATEGORIES and (new is CandidateCategory.BACKGROUND) == (

@@ -1,7 +1,7 @@
 """Extraction: find what is worth keeping in a conversation, by a model or by rules, and save it."""
 
 import asyncio
-from collections.abc import Awaitable, Iterator, Sequence
+from collections.abc import Awaitable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -21,7 +21,7 @@ from knowhub.conversations.memory_changes import (
 )
 from knowhub.conversations.messages import Message, count_partly_read, list_readable, without_revealed
 from knowhub.conversations.sentences import Fold
-from knowhub.core import permissions, scopes
+from knowhub.core import permissions
 from knowhub.core.ids import Ids
 from knowhub.core.language_models import ChatFailed, ChatModel
 from knowhub.core.model_calls import ModelConversation, search_texts
@@ -29,13 +29,12 @@ from knowhub.core.near_duplicates import has_weight, shingles
 from knowhub.core.operation import Committed, Draft, HistoryStore, IdempotencyKey, Operation, Row, Unchanged, View
 from knowhub.core.recall import SearchHits
 from knowhub.core.request_context import RequestContext
-from knowhub.knowledge import record_rules
+from knowhub.knowledge import record_rules, table
 from knowhub.knowledge.extract import reading
-from knowhub.knowledge.extract.candidate_merge import CandidateMerge, resolve_owner
+from knowhub.knowledge.extract.candidate_merge import CandidateMerge, make_result
 from knowhub.knowledge.extract.existing_records import ExistingRecord, ExistingRecords
 from knowhub.knowledge.extract.model import (
     CandidateCategory,
-    CandidateResult,
     CandidateStatus,
     ExtractionRequest,
     ExtractionResult,
@@ -52,6 +51,7 @@ _RECALL_CANDIDATES = 5
 _QUERY_CHARS = 500
 # A shorter statement of the user is not a quotation.
 MIN_QUOTED_WEIGHT = 60
+_TEXTS = ("task", "content")
 _WRITTEN = (CandidateStatus.NEW, CandidateStatus.MERGED, CandidateStatus.CHANGED, CandidateStatus.ENDED)
 
 
@@ -121,8 +121,7 @@ class KnowledgeExtraction:
         await self._store.refresh(ctx.account)
         sent, readable = request.messages, list_readable(request.messages)
         request = replace(request, messages=await asyncio.to_thread(without_revealed, readable))
-        owner = resolve_owner(ctx)
-        records = ExistingRecords(ctx, owner.owner or ctx.default_owner, self._options.fold)
+        records = ExistingRecords(ctx, self._options.fold)
         records.refresh(self._store.view(ctx.account))
         messages, resources = await asyncio.to_thread(_clean_messages, request.messages, records.list_lines())
         request = replace(request, messages=messages)
@@ -130,11 +129,14 @@ class KnowledgeExtraction:
         too_many = len(found.candidates) - MAX_CANDIDATES
         found.candidates = found.candidates[:MAX_CANDIDATES]
         resources = list(dict.fromkeys(resources))
-        found.dropped = _list_dropped(
-            ("messages", "not_read", max(count_partly_read(sent, readable), len(sent) - len(readable) + found.cut)),
-            ("candidates", "too_many", too_many),
-            ("resources", "too_many", len(resources) - MAX_SUGGESTIONS),
+        dropped = (
+            DroppedPart(
+                "messages", "not_read", max(count_partly_read(sent, readable), len(sent) - len(readable) + found.cut)
+            ),
+            DroppedPart("candidates", "too_many", too_many),
+            DroppedPart("resources", "too_many", len(resources) - MAX_SUGGESTIONS),
         )
+        found.dropped = [part for part in dropped if part.count > 0]
         return await self._save_candidates(ctx, request, found, records, resources[:MAX_SUGGESTIONS], key)
 
     async def _find_candidates(
@@ -173,9 +175,11 @@ class KnowledgeExtraction:
     ) -> tuple[list[KnowledgeCandidate], list[RefusedChange]]:
         """Return what a model finds in one part, and what of it is not believed. Raises ChatFailed."""
         shown = messages[part.shown : part.end]
-        known = await self._list_known(ctx, messages[part.first : part.end], records)
+        # A model may point at the records that are like what the user says, and at the newest.
+        await self._include_similar(ctx, records, list_said(messages[part.first : part.end]))
+        known = records.list_about_user(MAX_KNOWN)
         ids = [stored.row["id"] for stored in known]
-        prompt = ChangePrompt(shown, [_format_known(stored) for stored in known], reading.RECORD_FIELDS)
+        prompt = ChangePrompt(shown, [_format_known(stored) for stored in known], reading.CHANGE_FIELDS)
         choices = {f"k{number}": record_id for number, record_id in enumerate(ids, 1)}
         answered = await conversation.ask(prompt.make_request(), choices, prompt.read_answer)
         changes, refused = await asyncio.to_thread(check_changes, prompt, answered)
@@ -189,13 +193,6 @@ class KnowledgeExtraction:
             for change in changes
         ]
         return candidates, refused
-
-    async def _list_known(
-        self, ctx: RequestContext, messages: Sequence[Message], records: ExistingRecords
-    ) -> list[ExistingRecord]:
-        """Return the records that a model may point at: those that are like what the user says, then the newest."""
-        await self._include_similar(ctx, records, list_said(messages))
-        return records.list_about_user(MAX_KNOWN, resolve_owner(ctx).audience(ctx))
 
     async def _include_similar(self, ctx: RequestContext, records: ExistingRecords, texts: Sequence[str]) -> None:
         """Include the records that are most like the texts, by words and by meaning, however old they are."""
@@ -219,7 +216,7 @@ class KnowledgeExtraction:
         A user may repeat their own record, which is evidence. A long copy of another record is pasted text.
         """
         recalled_ids: dict[int, str] = {}
-        groups = [scopes.visibility_facets(ctx.visible)] if ctx.visible is not None else []
+        groups = table.limit_to_visible((), ctx)
         for number, candidate in enumerate(candidates):
             if candidate.is_said_by_user and not has_weight(candidate.content, MIN_QUOTED_WEIGHT):
                 continue
@@ -253,13 +250,13 @@ class KnowledgeExtraction:
             texts = [candidate.content[:_QUERY_CHARS] for candidate in found.candidates]
             await self._include_similar(ctx, records, texts)
         await asyncio.to_thread(records.prepare, found.candidates)
-        results: list[CandidateResult] = []
+        results: list[Mapping[str, Any]] = []
         rows: list[Row] = []
 
         def decide(view: View) -> Draft | Unchanged:
             merge = CandidateMerge(view, ctx, request, self._ids, records)
             results[:] = [
-                CandidateResult(candidate, CandidateStatus.RECALLED, recalled_ids[number], _REPEATED)
+                make_result(candidate, CandidateStatus.RECALLED, recalled_ids[number], _REPEATED)
                 if number in recalled_ids
                 else merge.apply(candidate)
                 for number, candidate in enumerate(found.candidates)
@@ -269,7 +266,7 @@ class KnowledgeExtraction:
                 return Unchanged()
             # The reply holds no texts: an erase reaches them in the rows.
             reply = {
-                "results": [_format_result(result, with_text=False) for result in results],
+                "results": [{name: item[name] for name in item if name not in _TEXTS} for item in results],
                 "dropped": [asdict(part) for part in found.dropped],
                 "messages_read": len(request.messages),
             }
@@ -285,10 +282,9 @@ class KnowledgeExtraction:
                 if outcome.replayed:
                     return _rebuild_answer(outcome.operation)
                 operation_id = outcome.operation.operation_id
-        written = {result.knowledge_id for result in results if result.status in _WRITTEN}
         return ExtractionResult(
-            results=[_format_result(result) for result in results],
-            saved=[row for row in rows if row["id"] in written],
+            results=results,
+            saved=_select_saved(rows, results),
             operation_id=operation_id,
             resources=resources,
             rejected=found.rejected,
@@ -327,39 +323,24 @@ def _format_known(stored: ExistingRecord) -> KnownMemory:
     return KnownMemory(reading.PROFILE if is_background else reading.PREFERENCES, stored.text, said_on)
 
 
-def _list_dropped(*counts: tuple[str, str, int]) -> list[DroppedPart]:
-    return [DroppedPart(what, why, count) for what, why, count in counts if count > 0]
-
-
-def _format_result(result: CandidateResult, *, with_text: bool = True) -> dict[str, Any]:
-    candidate = result.candidate
-    text = {"task": candidate.task, "content": candidate.content} if with_text else {}
-    return {
-        "status": result.status.value,
-        "knowledge_id": result.knowledge_id,
-        "reason": result.reason,
-        "category": candidate.category.value,
-        "types": list(candidate.types),
-        "tags": dict(candidate.tags),
-        **text,
-        "messages": list(candidate.cited),
-        "by": candidate.by,
-    }
+def _select_saved(rows: Iterable[Row], results: Sequence[Mapping[str, Any]]) -> list[Row]:
+    """Return the rows that candidates became. A record that one of them contradicts is written, too."""
+    saved = {item["knowledge_id"] for item in results if item["status"] in _WRITTEN}
+    return [row for row in rows if row["id"] in saved]
 
 
 def _rebuild_answer(operation: Operation) -> ExtractionResult:
     """Return the answer to a retry, from the operation of the first request."""
     reply = operation.reply or {}
     rows = {change.id: change.after for change in operation.changes}
-    results = [{"task": "", "content": "", **item} for item in reply["results"]]
+    results = [dict.fromkeys(_TEXTS, "") | item for item in reply["results"]]
     for item in results:
         row = rows.get(item["knowledge_id"] or "")
         if row is not None and item["status"] in _WRITTEN:
-            item |= {"task": row["task"], "content": row["content"]}
-    written = {item["knowledge_id"] for item in results if item["status"] in _WRITTEN}
-    saved = [row for row_id, row in rows.items() if row_id in written]
+            item |= {name: row[name] for name in _TEXTS}
     # Operations of earlier versions do not have it.
     dropped = [DroppedPart(**part) for part in reply.get("dropped", ())]
+    saved = _select_saved(rows.values(), results)
     return ExtractionResult(
         results, saved, operation.operation_id, dropped=dropped, messages_read=reply["messages_read"]
     )

@@ -86,16 +86,6 @@ class KnowledgeCandidate:
 
 
 @dataclass(frozen=True, slots=True)
-class CandidateResult:
-    """A candidate, its status, and the record that it became or matched."""
-
-    candidate: KnowledgeCandidate
-    status: CandidateStatus
-    knowledge_id: str | None = None
-    reason: str = ""
-
-
-@dataclass(frozen=True, slots=True)
 class ResourceSuggestion:
     """A suggestion to save part of a message as a resource. It does not contain the text."""
 

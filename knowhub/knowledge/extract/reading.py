@@ -13,7 +13,7 @@ from knowhub.conversations.statements import Statement, StatementKind, read_stat
 from knowhub.knowledge.extract.model import CandidateCategory, KnowledgeCandidate
 from knowhub.knowledge.model import KnowledgeType
 
-RECORD_FIELDS: Final = {
+CHANGE_FIELDS: Final = {
     "type": "what kind of knowledge it is, where it is no profile and no preference: strategy (experience gained by"
     " reflecting on what was done), tool (how a tool is used, its pitfalls), usecase (a background, the solution taken,"
     " its effect), definition (what a term means here) or plan (the steps of a procedure). Its"
@@ -107,13 +107,12 @@ def _make_candidate(statement: Statement) -> KnowledgeCandidate:
     if category is CandidateCategory.PITFALL:
         kinds = (KnowledgeType.TOOL.value,)
         return KnowledgeCandidate(category, statement.task, statement.text, statement.numbers, kinds, tags=tags)
-    chinese = is_chinese(statement.text)
     dated = f"{statement.text} ({statement.day.isoformat()})" if statement.day is not None else statement.text
     named = f"{statement.speaker}: {dated}" if statement.speaker else dated
-    content = f"用户说：{named}" if chinese else f"The user said: {named}"
+    content = f"用户说：{named}" if is_chinese(statement.text) else f"The user said: {named}"
     return KnowledgeCandidate(
         category,
-        _TITLES[category][0 if chinese else 1],
+        _make_title(category, statement.text),
         content,
         statement.numbers,
         (KnowledgeType.USER_PROFILE.value,),

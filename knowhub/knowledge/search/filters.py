@@ -4,10 +4,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from knowhub.core.operation import View
+from knowhub.core.operation import Row, View
 from knowhub.core.request_context import RequestContext
 from knowhub.knowledge import table
-from knowhub.knowledge.model import KnowledgeSummary, SearchQuery
+from knowhub.knowledge.model import KNOWLEDGE, KnowledgeSummary, SearchQuery
 from knowhub.knowledge.table import find_replacements
 
 ALREADY_SHOWN = "already_shown"
@@ -29,6 +29,10 @@ class SearchFilter:
     as_of: float
     shown_ids: frozenset[str] = frozenset()
     _dropped: dict[str, str] = field(default_factory=dict)
+
+    def get_row(self, knowledge_id: str) -> Row:
+        """Return the row of a record that was found."""
+        return self.view.get(KNOWLEDGE, knowledge_id) or {}
 
     def groups(self) -> list[frozenset[str]]:
         """Return the facet filters: visibility first, then those of the query."""

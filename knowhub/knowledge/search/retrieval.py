@@ -8,14 +8,13 @@ from typing import Any, Final
 
 from knowhub.core import scopes
 from knowhub.core.clock import Clock
-from knowhub.core.operation import HistoryStore, Row, View
+from knowhub.core.operation import HistoryStore
 from knowhub.core.recall import LEXICAL, SearchHit, SearchHits, StageScore, get_visible_lag
 from knowhub.core.request_context import RequestContext
 from knowhub.knowledge import table
 from knowhub.knowledge.evidence import DEFAULT_HALF_LIFE_DAYS, SUNK_WARNING, is_sunk, sum_votes, summary_quality
 from knowhub.knowledge.impressions import ImpressionLog, ImpressionScope
 from knowhub.knowledge.model import (
-    KNOWLEDGE,
     RECORD_FIELDS,
     KnowledgeSearchResult,
     KnowledgeSummary,
@@ -74,13 +73,11 @@ class KnowledgeRetrieval:
         A model that fails is named in `degraded`; the search goes on without it.
         """
         await self._store.refresh(ctx.account)
-        view = self._store.view(ctx.account)
         scope, impressions = ImpressionScope(query.session_id, query.goal_id), self._options.impressions
         known = impressions.list_shown(ctx, scope) if scope.is_named else {}
         now = self._clock.now()
-        rules = SearchFilter(
-            view, ctx, query, now if query.as_of is None else query.as_of, frozenset(known if query.unseen else ())
-        )
+        as_of, unwanted = now if query.as_of is None else query.as_of, frozenset(known if query.unseen else ())
+        rules = SearchFilter(self._store.view(ctx.account), ctx, query, as_of, unwanted)
         router, reranking = self._options.router, self._options.reranking
         read_by_models = (router.most_candidates if router else 0, reranking.most if reranking else 0)
         limit = max(ranking.pool_size(query.top_k), *read_by_models)
@@ -89,16 +86,15 @@ class KnowledgeRetrieval:
         if floor is None:
             share = self._options.floor if query.floor is None else query.floor
             floor = share * recalled.enough / recalled.reach
-        pool = HitPool(ctx, query, view, rules, _scale_relevance(recalled))
+        pool = HitPool(rules, _scale_relevance(recalled))
         if router is not None and query.asks_models:
             await pool.route(router, floor)
         if pool.routed is None:
             pool.drop_under(floor)
         if reranking is not None and query.asks_models:
             await pool.rerank(reranking)
-        ranked = ranking.rank_hits(pool.hits, self._make_inputs(view, ctx, query, now))
-        hits = _apply_budget(view, query, rules, ranked)
-        records = [self._render(view, ctx, query, hit) for hit in hits]
+        hits = _apply_budget(rules, ranking.rank_hits(pool.hits, self._make_inputs(rules, now)))
+        records = [self._render(rules, hit) for hit in hits]
         ids = [hit.summary.id for hit in hits]
         if scope.is_named:
             tags = impressions.tag_ids(ctx, scope, ids)
@@ -114,23 +110,25 @@ class KnowledgeRetrieval:
             pool.dropped,
         )
 
-    def _make_inputs(self, view: View, ctx: RequestContext, query: SearchQuery, now: float) -> RankingInputs:
+    def _make_inputs(self, rules: SearchFilter, now: float) -> RankingInputs:
+        query = rules.query
+
         def match_terms(text: str) -> Sequence[str]:
             return self._index.list_matched_terms(query.text, text[:_MATCHED_CHARS])
 
         return RankingInputs(
-            ctx,
+            rules.ctx,
             query.order,
             query.top_k,
             now,
-            lambda knowledge_id: view.get(KNOWLEDGE, knowledge_id) or {},
+            rules.get_row,
             match_terms,
             query.min_relevance or 0.0,
             self._options.half_life_days,
         )
 
-    def _render(self, view: View, ctx: RequestContext, query: SearchQuery, hit: RankedHit) -> Mapping[str, Any]:
-        row = view.get(KNOWLEDGE, hit.summary.id) or {}
+    def _render(self, rules: SearchFilter, hit: RankedHit) -> Mapping[str, Any]:
+        query, row = rules.query, rules.get_row(hit.summary.id)
         record = {name: row[name] for name in _FIELDS}
         votes = {"helpful": round(hit.votes.helpful, 2), "harmful": round(hit.votes.harmful, 2)}
         record["eval"] = {**{name: row["eval"][name] for name in _EVAL_FIELDS}, "effective": votes}
@@ -146,7 +144,7 @@ class KnowledgeRetrieval:
         if query.explain:
             tags = " ".join(f"{name} {value}" for name, value in row["tags"].items())
             matched = self._index.list_matched_terms(query.text, row["task"], row["content"], tags)
-            record["why"] = _explain_hit(ctx, query, hit, matched)
+            record["why"] = _explain_hit(rules, hit, matched)
         return record
 
     async def list_profile(self, ctx: RequestContext, limit: int) -> list[bytes]:
@@ -165,8 +163,7 @@ class KnowledgeRetrieval:
         found = [item for item in list_records(view, ListQuery(filters, _PROFILE_CANDIDATES)) if rules.accept(item)]
 
         def rank(summary: KnowledgeSummary) -> tuple[float, float]:
-            row: Row = view.get(KNOWLEDGE, summary.id) or {}
-            return -row["eval"]["confidence"], -sum_votes(summary.votes, now).helpful
+            return -rules.get_row(summary.id)["eval"]["confidence"], -sum_votes(summary.votes, now).helpful
 
         return [render_record_json(view, ctx, summary) for summary in sorted(found, key=rank)[:limit]]
 
@@ -215,14 +212,12 @@ def _scale_relevance(recalled: SearchHits[KnowledgeSummary]) -> list[SearchHit[K
     ]
 
 
-def _apply_budget(
-    view: View, query: SearchQuery, rules: SearchFilter, selected: Sequence[RankedHit]
-) -> Sequence[RankedHit]:
+def _apply_budget(rules: SearchFilter, selected: Sequence[RankedHit]) -> Sequence[RankedHit]:
     """Return the hits whose texts fit the token budget together, better ones first; always the best one."""
-    if query.budget_tokens is None:
+    if rules.query.budget_tokens is None:
         return selected
-    costs = [_count_tokens(view.get(KNOWLEDGE, hit.summary.id) or {}) for hit in selected]
-    fitting = select_within(costs, query.budget_tokens)
+    costs = [_count_tokens(rules.get_row(hit.summary.id)) for hit in selected]
+    fitting = select_within(costs, rules.query.budget_tokens)
     for position in set(range(len(selected))).difference(fitting):
         rules.drop(selected[position].summary.id, OVER_BUDGET)
     return [selected[position] for position in fitting]
@@ -238,9 +233,9 @@ def _estimate_char(char: str) -> float:
     return 1.0 if char >= _WIDE_FROM else 0.5
 
 
-def _explain_hit(ctx: RequestContext, query: SearchQuery, ranked: RankedHit, matched: Sequence[str]) -> dict[str, Any]:
+def _explain_hit(rules: SearchFilter, ranked: RankedHit, matched: Sequence[str]) -> dict[str, Any]:
     """Return why a record is in the result: its stages, its evidence, and the scope by which the caller sees it."""
-    summary = ranked.summary
+    summary, visible = ranked.summary, rules.ctx.visible
     stages = [
         {
             "stage": part.stage,
@@ -266,8 +261,8 @@ def _explain_hit(ctx: RequestContext, query: SearchQuery, ranked: RankedHit, mat
             "quality_score": summary_quality(summary),
         },
         "scope": {
-            "seen_by": scopes.best(summary.scopes, summary.owner, ctx.visible),
-            "rank": scopes.rank(summary.scopes, summary.owner, ctx.visible),
+            "seen_by": scopes.best(summary.scopes, summary.owner, visible),
+            "rank": scopes.rank(summary.scopes, summary.owner, visible),
         },
-        "order": query.order.value,
+        "order": rules.query.order.value,
     }

@@ -2,15 +2,15 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from typing import Any, TypeAlias
 
 from knowhub.core.background_writes import NoteCalls
 from knowhub.core.language_models import ChatFailed, ChatModel, ChatRequest, Reranker, rank_texts
 from knowhub.core.model_calls import DATA_RULE, ModelConversation, NumberedChoices, list_pointers, make_question
-from knowhub.core.operation import Row, View
+from knowhub.core.operation import Row
 from knowhub.core.recall import SearchHit, StageScore
 from knowhub.core.request_context import RequestContext
-from knowhub.knowledge.model import KNOWLEDGE, RERANK, ROUTING, DroppedPart, KnowledgeSummary, ListQuery, SearchQuery
+from knowhub.knowledge.model import RERANK, ROUTING, DroppedPart, KnowledgeSummary, ListQuery
 from knowhub.knowledge.search.filters import BELOW_FLOOR, SearchFilter
 from knowhub.knowledge.table import find_record, list_records
 
@@ -48,6 +48,10 @@ Texts may be Chinese, English or mixed. Give ids exactly as they are listed, and
 one JSON object."""
 
 
+Picks: TypeAlias = tuple[list[str], Sequence[DroppedPart]]
+"""The ids of the records that a model picked, and how many of its picks were left out."""
+
+
 class Router:
     """Asks a model which candidates are about a question. A failing model never raises here.
 
@@ -66,7 +70,7 @@ class Router:
         self._budget_s = budget_s
         self.most_candidates = most_candidates
 
-    async def route(self, ctx: RequestContext, query: str, candidates: Sequence[Row], most: int) -> "Selection | None":
+    async def route(self, ctx: RequestContext, query: str, candidates: Sequence[Row], most: int) -> Picks | None:
         """Return up to `most` records that the model picks; it may pick none. None if it fails.
 
         An answer with unknown ids only is a failure.
@@ -75,12 +79,11 @@ class Router:
         asking = ModelConversation(self._chat, self._budget_s)
         try:
             asked = question(query, candidates, most)
-            picked = await asking.ask(asked, choices.by_idx, lambda answer: parse_selection(answer, choices))
+            return await asking.ask(asked, choices.by_idx, lambda answer: parse_picks(answer, choices, most))
         except ChatFailed:
             return None
         finally:
             self._note(ctx, asking.calls)
-        return picked._replace(ids=picked.ids[:most], too_many=max(0, len(picked.ids) - most))
 
 
 def question(query: str, candidates: Sequence[Row], most: int) -> ChatRequest:
@@ -95,21 +98,17 @@ def question(query: str, candidates: Sequence[Row], most: int) -> ChatRequest:
     return make_question(ROUTE, _TASK, data, SCHEMA)
 
 
-class Selection(NamedTuple):
-    """The ids of the records that a model picked, how many it named that were no candidates, and how many too many."""
-
-    ids: list[str]
-    unknown: int = 0
-    too_many: int = 0
-
-
-def parse_selection(answer: Mapping[str, Any], choices: NumberedChoices) -> Selection | None:
-    """Return the picks of an answer, each once; None when it names only unknown ids."""
+def parse_picks(answer: Mapping[str, Any], choices: NumberedChoices, most: int) -> Picks | None:
+    """Return the first `most` picks of an answer, each once; None when it names only unknown ids."""
     if not isinstance(answer.get("ids"), list):
         return None
     named = list_pointers(answer["ids"])
     picked = [item for item in map(choices.pick, named) if item is not None]
-    return Selection(list(dict.fromkeys(picked)), len(named) - len(picked)) if picked or not named else None
+    if named and not picked:
+        return None
+    ids = list(dict.fromkeys(picked))
+    left_out = (("unknown", len(named) - len(picked)), ("too_many", len(ids) - most))
+    return ids[:most], [DroppedPart("picks", why, count) for why, count in left_out if count > 0]
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,9 +128,6 @@ class HitPool:
     decided, and `dropped` those that were left out. Hits that changed while a model ran are filtered again.
     """
 
-    ctx: RequestContext
-    query: SearchQuery
-    view: View
     rules: SearchFilter
     hits: list[SearchHit[KnowledgeSummary]]
     degraded: list[str] = field(default_factory=list)
@@ -142,17 +138,17 @@ class HitPool:
         """Leave only the up to 2·k picks of a model, where it decides."""
         summaries = self._list_candidates(router.most_candidates)
         relevant = sum(hit.relevance >= floor for hit in self.hits)
-        if len(summaries) <= min(relevant, self.query.top_k):
+        query = self.rules.query
+        if len(summaries) <= min(relevant, query.top_k):
             # Every candidate was recalled and will be returned: there is nothing to choose.
             return
-        candidates = [self._get_row(item) for item in summaries.values()]
-        picks = await router.route(self.ctx, self.query.text, candidates, 2 * self.query.top_k)
+        picks = await router.route(
+            self.rules.ctx, query.text, list(map(self.rules.get_row, summaries)), 2 * query.top_k
+        )
         if picks is None:
             self.degraded.append(LLM)
         else:
-            self.routed = picks.ids
-            left_out = (("unknown", picks.unknown), ("too_many", picks.too_many))
-            self.dropped = [DroppedPart("picks", why, count) for why, count in left_out if count]
+            self.routed, self.dropped = picks
             recalled = {hit.head.id: hit for hit in self.hits}
             found = (recalled.get(picked) or SearchHit(summaries[picked], 0.0) for picked in self.routed)
             self.hits = [
@@ -172,9 +168,9 @@ class HitPool:
         first, rest = self.hits[: reranking.most], self.hits[reranking.most :]
         if len(first) < 2:  # noqa: PLR2004 -- a single hit needs no order
             return
-        rows = [self._get_row(hit.head) for hit in first]
+        rows = [self.rules.get_row(hit.head.id) for hit in first]
         texts = [f"{row['task']}\n{row['content']}"[:_RERANKED_CHARS].strip() for row in rows]
-        ranked = await rank_texts(reranking.reranker, self.query.text, texts, reranking.budget_s)
+        ranked = await rank_texts(reranking.reranker, self.rules.query.text, texts, reranking.budget_s)
         if ranked is None:
             self.degraded.append(RERANKER)
         else:
@@ -188,19 +184,16 @@ class HitPool:
     def _list_candidates(self, most: int) -> dict[str, KnowledgeSummary]:
         """Return the recalled records, and all that the caller may find if these are not more than `most`."""
         summaries = {hit.head.id: hit.head for hit in self.hits}
-        newest = list_records(self.view, ListQuery(self.rules.groups(), most + 1))
+        newest = list_records(self.rules.view, ListQuery(self.rules.groups(), most + 1))
         if len(newest) <= most:
             summaries |= {item.id: item for item in newest if self.rules.accept(item, is_noted=False)}
         return dict(list(summaries.items())[:most])
 
     def _refresh_hits(self) -> None:
         # While a model runs, records may be deleted, hidden or voted down.
-        current = ((hit, find_record(self.view, hit.head.id)) for hit in self.hits)
+        current = ((hit, find_record(self.rules.view, hit.head.id)) for hit in self.hits)
         self.hits = [
             replace(hit, head=summary)
             for hit, summary in current
             if summary is not None and self.rules.accept(summary, is_noted=False)
         ]
-
-    def _get_row(self, summary: KnowledgeSummary) -> Row:
-        return self.view.get(KNOWLEDGE, summary.id) or {}

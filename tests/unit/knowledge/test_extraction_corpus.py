@@ -53,11 +53,3 @@ def test_found_statements_are_nearly_always_right_in_both_languages(held: bool, 
 
     assert counted.precision >= 0.95
     assert counted.recall >= 0.25
-
-
-def test_the_score_counts_wrong_and_missed_statements() -> None:
-    said = {"messages": [{"role": "user", "content": "I prefer tabs over spaces."}]}
-
-    counted = count_matches([{**said, "expect": []}, {**said, "expect": ["preference", "habit"]}])
-
-    assert (counted.right, counted.wrong, counted.missed) == (1, 1, 1)

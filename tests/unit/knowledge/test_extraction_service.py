@@ -24,7 +24,7 @@ pytestmark = pytest.mark.anyio
 
 LI = caller(user_id="li", agent_id="coder", project_id="web")
 ANN = caller(user_id="ann")
-TOKEN = "ghp_abcdefghijklmnopqrstuvwxyz0123456789"
+PRIVATE = caller(user_id="li")
 
 
 LESSON = (
@@ -79,14 +79,6 @@ async def test_a_profile_record_belongs_to_the_user_and_names_its_source(hub: Hu
     assert record["source"]["trace_id"] == "trace-1"
     assert record["source"]["agent_id"] == "coder"
     assert record["source"]["timestamp"] == "2026-03-05T12:00:00Z"
-    assert record["eval"] == {
-        "score": 3,
-        "helpful": 1,
-        "harmful": 0,
-        "confidence": 0.5,
-        "helpful_history": [],
-        "harmful_history": [],
-    }
 
 
 @pytest.mark.parametrize(
@@ -98,19 +90,6 @@ async def test_a_lesson_belongs_to_the_user_or_else_to_the_agent(hub: Hub, ids: 
     record = extracted.saved[0]
     assert (record["owner"], record["scopes"]) == (owner, [owner, "project:web"])
     assert record["types"] == ["tool"]
-
-
-async def test_repeated_evidence_raises_confidence_below_1(hub: Hub) -> None:
-    confidences = []
-
-    for number in range(30):
-        extracted = await extract(hub, user_message("I prefer tabs", f"m-{number}"))
-        confidences.append(extracted.saved[0]["eval"]["confidence"])
-
-    assert len({result["knowledge_id"] for result in extracted.results}) == 1
-    assert confidences[:3] == [0.5, 0.583333, 0.637681]
-    assert confidences == sorted(confidences)
-    assert confidences[-1] < 1
 
 
 async def test_the_same_message_never_counts_twice(hub: Hub) -> None:
@@ -188,15 +167,6 @@ async def test_text_below_injected_knowledge_is_extracted(hub: Hub) -> None:
     assert [result["content"] for result in extracted.results] == ["The user said: I prefer tabs."]
 
 
-async def test_a_credential_is_left_out_and_offered_as_a_resource(hub: Hub) -> None:
-    extracted = await extract(hub, user_message(f"Always use {TOKEN} for the GitHub API.", "m-1"))
-
-    offer = extracted.resources[0]
-    assert (offer.content_type, offer.message_id) == ("credential", "m-1")
-    told = repr((extracted.results, extracted.saved, extracted.resources))
-    assert TOKEN not in told
-
-
 async def test_candidates_beyond_the_limit_are_counted_as_left_out(hub: Hub) -> None:
     likes = [user_message(f"I prefer editor number {number}.") for number in range(MAX_CANDIDATES + 3)]
 
@@ -204,6 +174,38 @@ async def test_candidates_beyond_the_limit_are_counted_as_left_out(hub: Hub) -> 
 
     assert len(extracted.results) == MAX_CANDIDATES
     assert extracted.dropped == [DroppedPart("candidates", "too_many", 3)]
+
+
+@pytest.mark.parametrize(
+    "pasted",
+    [
+        "Known:\n- I prefer pnpm for all installs.",
+        "Known: I prefer pnpm for all installs.",
+        "What you know of me:\nI prefer pnpm for all installs. I like tea.",
+        "The user said: I prefer pnpm for all installs.",
+        "content: The user said: I prefer pnpm for all installs.",
+        '      "content": "The user said: I prefer pnpm for all installs.",',
+        "1. I prefer pnpm for all installs",
+    ],
+)
+async def test_a_quoted_record_is_no_evidence(hub: Hub, pasted: str) -> None:
+    first = (await extract(hub, user_message("I prefer pnpm for all installs."))).saved[0]
+
+    extracted = await extract(hub, user_message(pasted))
+
+    assert extracted.operation_id is None
+    assert get_row(hub, first["id"]) == first
+
+
+async def test_a_private_contradiction_does_not_change_a_project_record(hub: Hub) -> None:
+    first = (await extract(hub, user_message("I live in Rome"))).saved[0]
+
+    private = await extract(hub, user_message("I live in Oslo"), ctx=PRIVATE)
+
+    assert list_statuses(private) == ["changed"]
+    assert private.saved[0]["supersedes"] == first["id"]
+    assert private.saved[0]["scopes"] == ["user:li"]
+    assert get_row(hub, first["id"]) == first
 
 
 # ── with a model ──────────────────────────────────────────────────────────────────────────────────────────────────
@@ -226,6 +228,42 @@ BAD_CHANGES: Sequence[Any] = [
     make_change(MAIL, evidence=["m2"]),
     make_change(TABS, action="replace", memory="k9"),
 ]
+
+
+async def test_private_records_are_hidden_from_the_model_in_a_project(tmp_path: Path) -> None:
+    update = make_change("User wants English in every secret letter", action="update", memory="k1")
+    changes = [make_change("User wants English because of the lawyer"), make_change("User wants English"), update]
+    chat = ScriptedChat([{"changes": [change]} for change in changes])
+
+    async with hub_at(tmp_path, chat) as hub:
+        await extract(hub, user_message("User wants English because of the lawyer"), ctx=PRIVATE)
+        in_project = await extract(hub, user_message("User wants English"))
+        private = await extract(hub, user_message("User wants English in every secret letter"), ctx=PRIVATE)
+        kept = get_row(hub, in_project.saved[0]["id"])
+
+    assert "lawyer" not in repr(chat.questions[1])
+    assert list_statuses(in_project) == ["new"]
+    assert "secret" not in kept["content"]
+    assert private.saved[0]["scopes"] == ["user:li"]
+
+
+def read_all_bytes(folder: Path) -> bytes:
+    return b"".join(path.read_bytes() for path in folder.rglob("*") if path.is_file())
+
+
+async def test_many_credentials_reach_neither_model_nor_store(tmp_path: Path) -> None:
+    secrets = [f"zebraXq{number}!z" for number in range(30)]
+    chat = ScriptedChat([{"changes": [make_change("The user logs in with these, always")]}])
+
+    async with hub_at(tmp_path, chat) as hub:
+        lines = "\n".join(f"password: {secret} ;" for secret in secrets)
+        extracted = await extract(hub, user_message(f"The user logs in with these, always:\n{lines}", "m-1"))
+
+    kept = read_all_bytes(tmp_path)
+    told = repr((chat.questions, extracted))
+    assert list_statuses(extracted) == ["new"]
+    assert [secret for secret in secrets if secret in told or secret.encode() in kept] == []
+    assert (extracted.resources[0].content_type, extracted.resources[0].message_id) == ("credential", "m-1")
 
 
 async def test_revealed_bodies_are_not_sent_to_the_model(tmp_path: Path) -> None:

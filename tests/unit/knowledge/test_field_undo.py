@@ -64,14 +64,6 @@ def test_restored_fields_stand_where_they_stood() -> None:
     assert list(undo(before, after, after)) == list(before)
 
 
-def test_undoing_the_last_entry_leaves_an_empty_object() -> None:
-    before = knowledge_row("a", tags={"site": "x"})
-    after = edit(before, tags={"site": "x", "tool": "y"})
-    current = edit(after, tags={"tool": "y"})
-
-    assert undo(before, after, current)["tags"] == {}
-
-
 def test_an_object_added_by_the_change_is_removed() -> None:
     before = knowledge_row("a")
     after = before | {"routing": {"skill": "x"}, "version": 2}

@@ -37,10 +37,6 @@ OTHERS = [
     "The train to the coast leaves from platform nine",
     "Guitar strings wear out after some months of playing",
 ]
-TEXT = (
-    "Deploy the gateway in small steps. First drain the old nodes and watch the error rate on the dashboard. "
-    "Then switch the load balancer over and keep the previous build ready for a rollback. "
-)
 DIFFERENT = [
     ("the API allows 100 requests a minute", "the API allows 200 requests a minute"),
     ("Alice reviews each release of the gateway", "Bob reviews each release of the gateway"),
@@ -100,15 +96,6 @@ async def test_only_paraphrases_are_grouped_for_the_model(hub: Hub) -> None:
 
     assert await find_groups(hub, by_meaning=False) == []
     assert await find_groups(hub, by_meaning=True) == [set(ids[place : place + 2]) for place in (0, 2, 4)]
-
-
-async def test_near_copies_are_joined_without_a_model(hub: Hub) -> None:
-    body = TEXT * 2
-    await save(hub, body, f"{body}Afterwards write a short note for the team.")
-
-    report = (await hub.knowledge.slimming.slim(local())).report
-
-    assert [item["how"] for item in report["merged"]] == ["near_duplicate"]
 
 
 @pytest.mark.parametrize(("first", "second"), DIFFERENT)

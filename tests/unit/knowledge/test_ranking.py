@@ -9,7 +9,6 @@ from knowhub.core.clock import iso
 from knowhub.core.near_duplicates import words
 from knowhub.core.operation import Row
 from knowhub.core.recall import SearchHit, StageScore
-from knowhub.core.request_context import RequestContext
 from knowhub.knowledge import evidence
 from knowhub.knowledge.evidence import VoteKind, Voter, sum_votes, weight_votes
 from knowhub.knowledge.model import ROUTING, Feedback, KnowledgeSummary, Order
@@ -18,6 +17,7 @@ from knowhub.knowledge.table import summarize
 from tests.builders import START, knowledge_row, local
 
 DAY = 86_400.0
+PICKED = StageScore(ROUTING, 1, None)
 
 
 def make_summary(row_id: str = "a", ordinal: int = 0, **fields: Any) -> KnowledgeSummary:  # noqa: ANN401 -- any field of a record
@@ -34,18 +34,15 @@ def make_voted(row_id: str, kind: VoteKind, count: int) -> KnowledgeSummary:
     return summarize(row, 0, 1)
 
 
-def rank(
-    hits: Sequence[tuple[KnowledgeSummary, float]],
-    ctx: RequestContext | None = None,
-    rows: Sequence[Row] = (),
-    now: float = START,
-    **fields: Any,  # noqa: ANN401 -- any input of the ranking
-) -> list[RankedHit]:
+def make_inputs(rows: Sequence[Row] = (), **fields: Any) -> RankingInputs:  # noqa: ANN401 -- any input of the ranking
     by_id = {row["id"]: row for row in rows}
-    inputs: dict[str, Any] = {"order": Order.AUTO, "top_k": 5, "match_terms": words} | fields
-    found = [SearchHit(summary, relevance) for summary, relevance in hits]
     row_of = lambda row_id: by_id.get(row_id) or knowledge_row(row_id, task=row_id, content=row_id)  # noqa: E731 -- short
-    return rank_hits(found, RankingInputs(ctx=ctx or local(), now=now, row=row_of, **inputs))
+    inputs: dict[str, Any] = {"order": Order.AUTO, "top_k": 5, "match_terms": words} | fields
+    return RankingInputs(ctx=local(), now=START, row=row_of, **inputs)
+
+
+def rank(hits: Sequence[tuple[KnowledgeSummary, float]], **fields: Any) -> list[RankedHit]:  # noqa: ANN401 -- any input of the ranking
+    return rank_hits([SearchHit(summary, relevance) for summary, relevance in hits], make_inputs(**fields))
 
 
 def ids_of(ranked: Sequence[RankedHit]) -> list[str]:
@@ -161,34 +158,17 @@ def test_a_newer_record_about_another_thing_does_not_come_first(old_task: str, n
     assert ids_of(ranked) == ["old", "new"]
 
 
-def test_votes_do_not_overrule_the_order_of_a_model() -> None:
-    praised = make_voted("praised", VoteKind.HELPFUL, 40)
-    picks = [
-        SearchHit(make_summary("first"), 0.0, (StageScore(ROUTING, 1, None),)),
-        SearchHit(make_summary("second"), 0.0, (StageScore(ROUTING, 2, None),)),
-        SearchHit(make_summary("third"), 0.0, (StageScore(ROUTING, 3, None),)),
-        SearchHit(praised, 0.9, (StageScore(ROUTING, 4, None),)),
-    ]
-    inputs = RankingInputs(
-        local(), Order.AUTO, 4, START, lambda row_id: knowledge_row(row_id, task=row_id), lambda _row: []
-    )
-
-    ranked = rank_hits(picks, inputs)
-
-    assert [hit.relevance for hit in ranked if hit.summary.id == "first"] == [1.0]
-    assert ids_of(ranked)[0] == "first"
-
-
 def test_votes_swap_only_neighbours_among_the_picks_of_a_model() -> None:
     praised, blamed = make_voted("praised", VoteKind.HELPFUL, 40), make_voted("blamed", VoteKind.HARMFUL, 40)
 
     def pick(*summaries: KnowledgeSummary) -> list[str]:
-        hits = [SearchHit(summary, 0.0, (StageScore(ROUTING, 1, None),)) for summary in summaries]
-        inputs = RankingInputs(local(), Order.AUTO, 4, START, knowledge_row, lambda _row: [])
-        return ids_of(rank_hits(hits, inputs))
+        # The model decides how relevant they are, not the words.
+        found = [SearchHit(summary, 0.9 * (summary is praised), (PICKED,)) for summary in summaries]
+        return ids_of(rank_hits(found, make_inputs()))
 
     assert pick(blamed, praised) == ["praised", "blamed"]
     assert pick(blamed, make_summary("new"), praised)[0] != "praised"
+    assert pick(make_summary("first"), make_summary("second"), make_summary("third"), praised)[0] == "first"
 
 
 def test_fresh_evidence_outweighs_old() -> None:

@@ -10,8 +10,8 @@ import pytest
 
 from knowhub.bootstrap import open_hub
 from knowhub.core.operation import IdempotencyKey
-from knowhub.knowledge.evolve.slim_plan import MAX_CHARACTERS, Merge, MergeReason, RecordRef
-from knowhub.knowledge.evolve.slimming import SlimResult, split_batches
+from knowhub.knowledge.evolve.slim_plan import MAX_CHARACTERS, split_into_parts
+from knowhub.knowledge.evolve.slimming import SlimResult
 from knowhub.settings import Settings
 from tests.builders import local, new_knowledge
 
@@ -59,11 +59,10 @@ async def test_no_step_of_slimming_blocks_the_loop_for_long(tmp_path: Path) -> N
     assert max(steps_again) * 3 < sum(steps_again) * 2
 
 
-def test_batches_have_at_most_100_rows_or_100000_characters() -> None:
-    def pairs(count: int, characters: int) -> list[Merge]:
-        refs = [[RecordRef(f"{side}{number}", 1, characters) for side in "ab"] for number in range(count)]
-        return [Merge(into, [source], MergeReason.DUPLICATE) for into, source in refs]
+def test_parts_have_at_most_100_rows_or_100000_characters() -> None:
+    def split(count: int, characters: int) -> list[int]:
+        return [len(part) for part in split_into_parts(range(count), 100, lambda _pair: (2, characters))]
 
-    assert [len(part) for part in split_batches(pairs(120, 10))] == [50, 50, 20]
-    assert [len(part) for part in split_batches(pairs(5, MAX_CHARACTERS // 4))] == [2, 2, 1]
-    assert [len(part) for part in split_batches(pairs(3, MAX_CHARACTERS))] == [1, 1, 1]
+    assert split(120, 10) == [50, 50, 20]
+    assert split(5, MAX_CHARACTERS // 2) == [2, 2, 1]
+    assert split(3, MAX_CHARACTERS * 2) == [1, 1, 1]

@@ -29,13 +29,6 @@ def make_imported_row(**fields: Any) -> Row:  # noqa: ANN401 -- any figure
     return row | {"eval": row["eval"] | fields}
 
 
-def test_a_new_record_has_no_evidence_and_is_neutral() -> None:
-    row = knowledge_row()
-
-    assert count_votes(row) == (0.0, 0.0, 0.0)
-    assert evidence.confidence(row["eval"], START) == row["eval"]["confidence"] == 0.5
-
-
 def test_ten_thousand_voters_weigh_less_than_ten_votes() -> None:
     row: Row = knowledge_row()
     for number in range(10_000):

@@ -143,17 +143,6 @@ async def test_a_text_that_drops_what_a_record_says_is_refused(
     assert len(await list_ids(api)) == 2
 
 
-async def test_a_preview_asks_the_model_and_writes_nothing(api: httpx.AsyncClient, script: list[Answer]) -> None:
-    first, second = await save_records(api, ONE, OTHER)
-    script.append(MERGED)
-
-    planned = await slim(api, dry_run=True)
-
-    assert [(item["into"], item["content"]) for item in planned["merged"]] == [(first, MERGED["content"])]
-    assert await list_ids(api) == [second, first]
-    assert (await read_record(api, second)).get("merged_into") is None
-
-
 async def test_a_decision_not_to_merge_is_stored_too(api: httpx.AsyncClient, script: list[Answer]) -> None:
     await save_records(api, ONE, OTHER)
     apart = await save_records(api, ONE, OTHER, types=["tool"])
