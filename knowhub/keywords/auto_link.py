@@ -73,7 +73,8 @@ class KeywordMatcher:
         If it chooses none and `auto_link_creates` is on, the keywords that it suggests are created.
         """
         view = self._store.view(ctx.account)
-        nodes = self._find_named_keywords(view, ctx, content)
+        named = {node.id: node for _, found in self._find_named(view, ctx, content) for node in found}
+        nodes = list(named.values())[:MAX_MENTIONED]
         can_create = self._options.auto_link_creates
         if not self._agent.available or not (nodes or can_create):
             return self.match_text(ctx, content)
@@ -130,10 +131,6 @@ class KeywordMatcher:
             content, self._text.tokens, lambda token: bool(named(token)), words_of=self._text.words
         ):
             yield mention, named(mention.token)
-
-    def _find_named_keywords(self, view: View, ctx: RequestContext, content: str) -> list[Node]:
-        nodes = {node.id: node for _, found in self._find_named(view, ctx, content) for node in found}
-        return list(nodes.values())[:MAX_MENTIONED]
 
     def _list_names(self, view: View, node: Node) -> set[str]:
         row = rendering.get_keyword_row(view, node.id)

@@ -280,7 +280,7 @@ class _SearchRequest:
     @property
     def cache_key(self) -> str:
         """The key of the answer by name."""
-        return f"exact:{self.ctx.account}:{rendering.make_reader_key(self.ctx)}:{' '.join(self.tokens)}"
+        return f"exact:{self.ctx.account}:{rendering.make_reader_key(self.ctx.visible)}:{' '.join(self.tokens)}"
 
 
 def _render_nodes(view: View, ctx: RequestContext, nodes: Iterable[Node]) -> tuple[bytes, ...]:

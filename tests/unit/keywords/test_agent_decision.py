@@ -84,7 +84,7 @@ def test_all_fields_of_an_answer_are_read(choices: NumberedChoices) -> None:
 
     assert decision is not None
     assert decision.action is AgentAction.AMBIGUOUS
-    assert decision.candidate_ids == ("a1", "b2")
+    assert decision.targets == ("a1", "b2")
     assert decision.strays
     assert (decision.suggest_name, decision.reason) == ("R", "why")
 
