@@ -8,6 +8,7 @@ from knowhub.core.ids import Ids, uuid4_id
 from knowhub.core.operation import Row, Store, View, Write
 from knowhub.core.request_context import RequestContext
 from knowhub.keywords import info_rules, keyword_rules, rendering
+from knowhub.keywords.edits import PendingRows
 from knowhub.keywords.mentions import Mention, count_unread, find_mentions
 from knowhub.keywords.model import ROOT_ID, NewInfo, NewKeyword, Node, RelationType, TreeOptions
 from knowhub.keywords.ports import KeywordText
@@ -109,7 +110,7 @@ class KeywordMatcher:
 
     def make_writes(self, view: View, ctx: RequestContext, info_id: str, new_row: NewInfoRow) -> list[Write]:
         """Return the writes of new keywords and of links that are missing and not explicit."""
-        created: dict[str, Row] = {}
+        created = PendingRows(view)
         auto, explicit = new_row.auto, new_row.relations
         links = {
             keyword_id: relation
@@ -117,11 +118,12 @@ class KeywordMatcher:
             if keyword_id not in explicit and rendering.get_visible_node(view, ctx, keyword_id) is not None
         }
         for name in auto.names:
-            keyword_id = self._find_existing(view, ctx, name, created) or self._create(view, ctx, name, created)
+            known = next(rendering.find_by_names(created.view, ctx, self._text.tokens(name)), None)
+            keyword_id = self._create(ctx, name, created) if known is None else known.id
             if keyword_id is not None and keyword_id not in explicit:
                 links.setdefault(keyword_id, RelationType.PRIMARY)
         rows = info_rules.make_missing_links(view, info_id, links, auto.created_by)
-        return [*map(keyword_rules.write_keyword, created.values()), *map(info_rules.write_link, rows)]
+        return [*created.list_writes(), *map(info_rules.write_link, rows)]
 
     def _find_named(self, view: View, ctx: RequestContext, content: str) -> Iterator[tuple[Mention, list[Node]]]:
         def named(token: str) -> list[Node]:
@@ -161,23 +163,14 @@ class KeywordMatcher:
         )
         return {term for piece in pieces for term in self._text.terms(piece) if len(term) > 1}
 
-    def _find_existing(self, view: View, ctx: RequestContext, name: str, created: dict[str, Row]) -> str | None:
-        """Return the id of the keyword with a suggested name, stored or just created."""
-        tokens = self._text.tokens(name)
-        for row_id, row in created.items():
-            if not set(tokens).isdisjoint(row["normalized"]):
-                return row_id
-        return next((node.id for node in rendering.find_by_names(view, ctx, tokens)), None)
-
-    def _create(self, view: View, ctx: RequestContext, name: str, created: dict[str, Row]) -> str | None:
+    def _create(self, ctx: RequestContext, name: str, created: PendingRows) -> str | None:
+        row_ids, now = (uuid4_id(self._ids), ROOT_ID), created.view.now
         try:
-            row = keyword_rules.new_keyword_row(
-                NewKeyword(name), (uuid4_id(self._ids), ROOT_ID), ctx, self._text, view.now
-            )
+            row = keyword_rules.new_keyword_row(NewKeyword(name), row_ids, ctx, self._text, now)
         except InvalidInput:
             # The model suggested an invalid name: the info is saved without it.
             return None
-        created[row["id"]] = row
+        created.put([keyword_rules.write_keyword(row)])
         return str(row["id"])
 
 

@@ -135,8 +135,7 @@ def check_aliases(name: str, aliases: Sequence[str], text: KeywordText, current:
 
     Aliases that the row has already are kept. Raises InvalidInput for an invalid alias, and for too many.
     """
-    if len(aliases) > MAX_ALIASES:
-        raise InvalidInput.of("aliases", f"must be at most {MAX_ALIASES}; these are {len(aliases)}")
+    _check_alias_limit(aliases)
     for index, alias in enumerate(aliases):
         check_name(f"aliases.{index}", alias, text)
     return _drop_duplicates(name, aliases, text, current)
@@ -168,8 +167,12 @@ def validate(_lookup: Lookup, rows: Sequence[Row]) -> None:
     for row in rows:
         if row["id"] != ROOT_ID and not row["normalized"]:
             raise InvalidInput.of("name", _NO_LETTERS)
-        if len(row["aliases"]) > MAX_ALIASES:
-            raise InvalidInput.of("aliases", f"must be at most {MAX_ALIASES}; these are {len(row['aliases'])}")
+        _check_alias_limit(row["aliases"])
+
+
+def _check_alias_limit(aliases: Sequence[str]) -> None:
+    if len(aliases) > MAX_ALIASES:
+        raise InvalidInput.of("aliases", f"must be at most {MAX_ALIASES}; these are {len(aliases)}")
 
 
 def _check_alias_count(row: Mapping[str, Any]) -> None:

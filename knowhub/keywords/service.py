@@ -8,7 +8,7 @@ from typing import Any
 from knowhub.core import permissions
 from knowhub.core.clock import CooperativePause
 from knowhub.core.errors import Conflict, InvalidInput
-from knowhub.core.operation import Committed, Decide, Draft, IdempotencyKey, Unchanged, View, get_operation
+from knowhub.core.operation import Decide, Draft, IdempotencyKey, Unchanged, View, get_operation
 from knowhub.core.owned_rows import RowText, RowTextPage, SavedRow, list_visible, scan_newest
 from knowhub.core.request_context import RequestContext
 from knowhub.keywords import edits, keyword_rules, rendering
@@ -280,10 +280,6 @@ class KeywordService(KeywordCreation):
         self, ctx: RequestContext, keyword_id: str, decide: Decide[View], key: IdempotencyKey | None
     ) -> SavedRow:
         outcome = await commit_with_root(self._store, ctx, decide, key)
-        view = self._store.view(ctx.account)
-        if not isinstance(outcome, Committed):
-            return SavedRow(rendering.add_tree_fields(view, ctx, outcome.answer), None)
-        operation = outcome.operation
-        rows = [change.after for change in operation.changes if change.id == keyword_id]
-        row = rows[0] if rows else rendering.get_keyword_row(view, keyword_id)
-        return SavedRow(rendering.add_tree_fields(view, ctx, row), operation.operation_id)
+        if isinstance(outcome, Unchanged):
+            return SavedRow(rendering.add_tree_fields(self._store.view(ctx.account), ctx, outcome.answer), None)
+        return self._make_written(ctx, outcome.operation, keyword_id)

@@ -249,12 +249,8 @@ class Descent:
         )
 
     def _make_failure(self, visible_tree: VisibleTree, shown: _PromptState, failure: str) -> DescentResult:
-        return DescentResult(
-            "missing",
-            suggested_parent_id=visible_tree.list_path(shown.cursor.position)[-1].id,
-            reason=failure,
-            failure=failure,
-        )
+        parent_id = visible_tree.list_path(shown.cursor.position)[-1].id
+        return DescentResult("missing", suggested_parent_id=parent_id, reason=failure, failure=failure)
 
 
 def _make_found(visible_tree: VisibleTree, found: Sequence[str], decision: AgentDecision) -> DescentResult:
