@@ -9,7 +9,7 @@ from knowhub.core.operation import Row, Store, View, Write
 from knowhub.core.request_context import RequestContext
 from knowhub.keywords import info_rules, keyword_rules, rendering
 from knowhub.keywords.edits import PendingRows
-from knowhub.keywords.mentions import Mention, count_unread, find_mentions
+from knowhub.keywords.mentions import READ_CHARS, Mention, count_unread, find_mentions
 from knowhub.keywords.model import ROOT_ID, NewInfo, NewKeyword, Node, RelationType, TreeOptions
 from knowhub.keywords.ports import KeywordText
 from knowhub.keywords.search.agent import KeywordAgent
@@ -18,7 +18,6 @@ from knowhub.keywords.tree import list_children
 BY_AGENT = "agent"
 BY_RULE = "auto_link"
 MAX_MENTIONED = 1_000
-_READ_CHARS = 8_192
 _PIECE_CHARS = 24
 _SUPPORT_CHARS = 2_000
 _MAX_NEAR = 20
@@ -97,7 +96,7 @@ class KeywordMatcher:
         view = self._store.view(ctx.account)
         words: set[str] | None = None
         found: dict[str, Node] = {}
-        is_english = not any(char > _LAST_LATIN and char.isalpha() for char in content[:_READ_CHARS])
+        is_english = not any(char > _LAST_LATIN and char.isalpha() for char in content[:READ_CHARS])
         for mention, nodes in self._find_named(view, ctx, content):
             exact = [node for node in nodes if mention.word and mention.word in self._list_names(view, node)]
             chosen = exact if len(exact) == 1 else nodes

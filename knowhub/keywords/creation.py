@@ -2,8 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Iterator, Mapping, MutableMapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, MutableMapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
@@ -91,7 +90,7 @@ class KeywordCreation:
                 return self._make_written(ctx, before.operation)
             # Invalid input is refused before a model is asked.
             self._check(view, ctx, new_row, new_row.parent_id)
-        with self._log_unused_calls(ctx, answers):
+        try:
             if dedup_check and await self._find_duplicate(ctx, new_row, answers):
                 outcome = await self._store.commit(
                     ctx.account, ctx.actor, self._merge_into_duplicate(ctx, new_row, answers), key
@@ -103,6 +102,10 @@ class KeywordCreation:
             if auto_place:
                 return await self._create_with_model(ctx, new_row, answers, key)
             return await self._create_under(ctx, new_row, new_row.parent_id, answers, key)
+        finally:
+            if not answers.is_written:
+                # The keyword was refused or cancelled, or is a retry of a concurrent request.
+                self._agent.note(ctx, answers.calls)
 
     async def create_batch(
         self, ctx: RequestContext, items: Sequence[NewKeyword], key: IdempotencyKey | None = None
@@ -202,15 +205,6 @@ class KeywordCreation:
             shown = rendering.add_tree_fields(view, ctx, row, level=levels[row["id"]])
             rows.append(SavedRow(shown, operation_id))
         return SavedBatch(rows, operation_id)
-
-    @contextmanager
-    def _log_unused_calls(self, ctx: RequestContext, answers: ModelAnswers) -> Iterator[None]:
-        """Log the calls of a creation that is refused, cancelled, or a retry of a concurrent request."""
-        try:
-            yield
-        finally:
-            if not answers.is_written:
-                self._agent.note(ctx, answers.calls)
 
     async def _find_duplicate(self, ctx: RequestContext, new_row: NewKeywordRow, answers: ModelAnswers) -> bool:
         """Ask the model whether a keyword of this name is the same; note what it decides."""

@@ -121,7 +121,11 @@ def merge_rows(row: Row, other: Mapping[str, Any], text: KeywordText, now: float
         return None
     _check_alias_count(changed)
     if changed["metadata"] != row["metadata"]:
-        _check_metadata_size(changed)
+        try:
+            fields.parse_metadata("metadata", changed["metadata"])
+        except InvalidInput as problem:
+            detail = f"the metadata of keyword {row['id']!r}, with what would be added, {problem.errors[0].message}"
+            raise Conflict(f"{detail}; remove some first", {"id": row["id"]}) from problem
     return next_of(_update_keys(changed, row, text), row, now)
 
 
@@ -179,14 +183,6 @@ def _check_alias_count(row: Mapping[str, Any]) -> None:
     if len(row["aliases"]) > MAX_ALIASES:
         detail = f"keyword {row['id']!r} would have {len(row['aliases'])} aliases, and {MAX_ALIASES} is the most"
         raise Conflict(f"{detail}; remove some first", {"id": row["id"]})
-
-
-def _check_metadata_size(row: Mapping[str, Any]) -> None:
-    try:
-        fields.parse_metadata("metadata", row["metadata"])
-    except InvalidInput as problem:
-        detail = f"the metadata of keyword {row['id']!r}, with what would be added, {problem.errors[0].message}"
-        raise Conflict(f"{detail}; remove some first", {"id": row["id"]}) from problem
 
 
 def _drop_duplicates(name: str, aliases: Iterable[str], text: KeywordText, current: Sequence[str]) -> list[str]:

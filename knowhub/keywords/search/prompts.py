@@ -304,8 +304,8 @@ def _make_request(function: str, task: str, data: Mapping[str, Any]) -> ChatRequ
     return make_question(function, f"{task}\n{_RULES}", data, SCHEMAS[function])
 
 
+MAX_NAME = 200
 _MAX_REASON = 500
-_MAX_NAME = 200
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -315,6 +315,11 @@ class ModelAnswer:
     reason: str = ""
     calls: Sequence[Row] = ()
     failure: str | None = None
+
+
+def parse_reason(answer: Mapping[str, Any]) -> str:
+    """Return the reason that an answer gives, cut to 500 characters."""
+    return short_text(answer.get("reason"), _MAX_REASON)
 
 
 class AgentAction(StrEnum):
@@ -360,7 +365,7 @@ def parse_decision(answer: object, choices: NumberedChoices) -> AgentDecision | 
     return AgentDecision(
         action=action,
         targets=targets if is_ambiguous or listed else targets[:1],
-        suggest_name=short_text(answer.get("suggest_name"), _MAX_NAME) or None,
-        reason=short_text(answer.get("reason"), _MAX_REASON),
+        suggest_name=short_text(answer.get("suggest_name"), MAX_NAME) or None,
+        reason=parse_reason(answer),
         strays=any(choices.pick(item) is None for item in named),
     )

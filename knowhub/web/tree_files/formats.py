@@ -199,7 +199,7 @@ def _parse_tree_lines(lines: Sequence[tuple[int, bytes]], limits: JsonLimits, no
     rows, errors = parse_json_lines(lines, limits, _parse_line)
     keywords = {number: row for number, row in rows.items() if isinstance(row, KeywordLine)}
     infos = {number: row for number, row in rows.items() if isinstance(row, InfoLine)}
-    errors += [*_link_errors(infos), *_reference_errors(keywords, infos)]
+    errors += _find_wrong_links(keywords, infos)
     if errors:
         named = [FieldError(error.field.replace("lines", noun, 1), error.message) for error in errors]
         raise InvalidInput(f"{named[0].field}: {named[0].message}; nothing was imported", named[:MAX_WRONG_LINES])
@@ -217,14 +217,12 @@ def _parse_line(value: Any) -> KeywordLine | InfoLine:  # noqa: ANN401 -- any JS
     raise ValueError("must say its `kind`: keyword or info")
 
 
-def _link_errors(infos: Mapping[int, InfoLine]) -> Iterator[FieldError]:
+def _find_wrong_links(keywords: Mapping[int, KeywordLine], infos: Mapping[int, InfoLine]) -> Iterator[FieldError]:
+    """Yield too many links of an info, parents and links that name no line, and the refs that two lines share."""
     for number, info in infos.items():
         if len(info.links) + len(info.keyword_ids) > MAX_LINKS:
             yield FieldError(f"lines.{number}.links", f"at most {MAX_LINKS}, including `keyword_ids`")
 
-
-def _reference_errors(keywords: Mapping[int, KeywordLine], infos: Mapping[int, InfoLine]) -> Iterator[FieldError]:
-    """Yield the parents and links that name no line, and the refs that two lines share."""
     refs: set[str] = set()
     for number, keyword in keywords.items():
         if keyword.parent_ref is not None and keyword.parent_ref not in refs:

@@ -52,26 +52,6 @@ def by_name(build: Callable[[dict[str, int]], object]) -> Callable[[ChatRequest]
     return lambda question: build({node["name"]: node["idx"] for node in read_fenced(question)["nodes"]})
 
 
-async def test_a_plan_has_steps_with_reasons_and_changes_nothing() -> None:
-    garden = CuratedTree()
-    await garden.plant("Python", "Python 装饰器")
-    await garden.plant("Golang", aliases=["go"])
-    await garden.plant("Go")
-    seq = garden.store.last_seq
-
-    plan = await garden.curator.reorganize(local())
-
-    merge, move = plan["steps"]
-    assert garden.store.last_seq == seq
-    assert merge["kind"] == "merge"
-    assert merge["into"] == {"id": garden.ids["Golang"], "name": "Golang", "path": "root / Golang", "version": 1}
-    assert (move["node"]["name"], move["to"]["path"], bool(move["reason"])) == ("Python 装饰器", "root / Python", True)
-    assert (plan["scope_id"], plan["scope_name"], plan["degraded"]) == (ROOT_ID, "root", [])
-    assert plan["missing_description_count"] == len(plan["missing_descriptions"]) == 4
-    assert plan["summary"] == "2 steps: 1 merges, 1 moves; 4 keywords were gone through"
-    assert json.loads(json.dumps(plan)) == plan
-
-
 async def test_after_a_plan_the_rules_find_nothing_more() -> None:
     garden = CuratedTree()
     await garden.plant("Python", "Python 装饰器", "Python 装饰器 缓存", "Go", "go", "运维")
