@@ -8,7 +8,8 @@ from knowhub.core.ids import Ids, uuid4_id
 from knowhub.core.operation import Row, Store, View, Write
 from knowhub.core.request_context import RequestContext
 from knowhub.keywords import info_rules, keyword_rules, rendering
-from knowhub.keywords.mentions import Mention, count_unread, find_mentions
+from knowhub.keywords.edits import PendingRows
+from knowhub.keywords.mentions import READ_CHARS, Mention, count_unread, find_mentions
 from knowhub.keywords.model import ROOT_ID, NewInfo, NewKeyword, Node, RelationType, TreeOptions
 from knowhub.keywords.ports import KeywordText
 from knowhub.keywords.search.agent import KeywordAgent
@@ -17,7 +18,6 @@ from knowhub.keywords.tree import list_children
 BY_AGENT = "agent"
 BY_RULE = "auto_link"
 MAX_MENTIONED = 1_000
-_READ_CHARS = 8_192
 _PIECE_CHARS = 24
 _SUPPORT_CHARS = 2_000
 _MAX_NEAR = 20
@@ -73,7 +73,8 @@ class KeywordMatcher:
         If it chooses none and `auto_link_creates` is on, the keywords that it suggests are created.
         """
         view = self._store.view(ctx.account)
-        nodes = self._find_named_keywords(view, ctx, content)
+        named = {node.id: node for _, found in self._find_named(view, ctx, content) for node in found}
+        nodes = list(named.values())[:MAX_MENTIONED]
         can_create = self._options.auto_link_creates
         if not self._agent.available or not (nodes or can_create):
             return self.match_text(ctx, content)
@@ -95,7 +96,7 @@ class KeywordMatcher:
         view = self._store.view(ctx.account)
         words: set[str] | None = None
         found: dict[str, Node] = {}
-        is_english = not any(char > _LAST_LATIN and char.isalpha() for char in content[:_READ_CHARS])
+        is_english = not any(char > _LAST_LATIN and char.isalpha() for char in content[:READ_CHARS])
         for mention, nodes in self._find_named(view, ctx, content):
             exact = [node for node in nodes if mention.word and mention.word in self._list_names(view, node)]
             chosen = exact if len(exact) == 1 else nodes
@@ -108,7 +109,7 @@ class KeywordMatcher:
 
     def make_writes(self, view: View, ctx: RequestContext, info_id: str, new_row: NewInfoRow) -> list[Write]:
         """Return the writes of new keywords and of links that are missing and not explicit."""
-        created: dict[str, Row] = {}
+        created = PendingRows(view)
         auto, explicit = new_row.auto, new_row.relations
         links = {
             keyword_id: relation
@@ -116,11 +117,12 @@ class KeywordMatcher:
             if keyword_id not in explicit and rendering.get_visible_node(view, ctx, keyword_id) is not None
         }
         for name in auto.names:
-            keyword_id = self._find_existing(view, ctx, name, created) or self._create(view, ctx, name, created)
+            known = next(rendering.find_by_names(created.view, ctx, self._text.tokens(name)), None)
+            keyword_id = self._create(ctx, name, created) if known is None else known.id
             if keyword_id is not None and keyword_id not in explicit:
                 links.setdefault(keyword_id, RelationType.PRIMARY)
         rows = info_rules.make_missing_links(view, info_id, links, auto.created_by)
-        return [*map(keyword_rules.write_keyword, created.values()), *map(info_rules.write_link, rows)]
+        return [*created.list_writes(), *map(info_rules.write_link, rows)]
 
     def _find_named(self, view: View, ctx: RequestContext, content: str) -> Iterator[tuple[Mention, list[Node]]]:
         def named(token: str) -> list[Node]:
@@ -130,10 +132,6 @@ class KeywordMatcher:
             content, self._text.tokens, lambda token: bool(named(token)), words_of=self._text.words
         ):
             yield mention, named(mention.token)
-
-    def _find_named_keywords(self, view: View, ctx: RequestContext, content: str) -> list[Node]:
-        nodes = {node.id: node for _, found in self._find_named(view, ctx, content) for node in found}
-        return list(nodes.values())[:MAX_MENTIONED]
 
     def _list_names(self, view: View, node: Node) -> set[str]:
         row = rendering.get_keyword_row(view, node.id)
@@ -164,23 +162,14 @@ class KeywordMatcher:
         )
         return {term for piece in pieces for term in self._text.terms(piece) if len(term) > 1}
 
-    def _find_existing(self, view: View, ctx: RequestContext, name: str, created: dict[str, Row]) -> str | None:
-        """Return the id of the keyword with a suggested name, stored or just created."""
-        tokens = self._text.tokens(name)
-        for row_id, row in created.items():
-            if not set(tokens).isdisjoint(row["normalized"]):
-                return row_id
-        return next((node.id for node in rendering.find_by_names(view, ctx, tokens)), None)
-
-    def _create(self, view: View, ctx: RequestContext, name: str, created: dict[str, Row]) -> str | None:
+    def _create(self, ctx: RequestContext, name: str, created: PendingRows) -> str | None:
+        row_ids, now = (uuid4_id(self._ids), ROOT_ID), created.view.now
         try:
-            row = keyword_rules.new_keyword_row(
-                NewKeyword(name), (uuid4_id(self._ids), ROOT_ID), ctx, self._text, view.now
-            )
+            row = keyword_rules.new_keyword_row(NewKeyword(name), row_ids, ctx, self._text, now)
         except InvalidInput:
             # The model suggested an invalid name: the info is saved without it.
             return None
-        created[row["id"]] = row
+        created.put([keyword_rules.write_keyword(row)])
         return str(row["id"])
 
 

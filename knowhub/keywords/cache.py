@@ -73,7 +73,11 @@ class ResultCache:
             self._keys_by_use.setdefault(use, set()).add(key)
         self._uses += len(uses)
         self._bytes += size
-        while self._is_full():
+        while (
+            len(self._entries) > self._capacity
+            or self._uses > self._capacity * _USES_PER_ENTRY
+            or self._bytes > self._capacity_bytes
+        ):
             self._drop(next(iter(self._entries)))
 
     def invalidate(self, account: str, used: Iterable[str]) -> None:
@@ -86,13 +90,6 @@ class ResultCache:
         """Drop every entry."""
         for key in list(self._entries):
             self._drop(key)
-
-    def _is_full(self) -> bool:
-        return (
-            len(self._entries) > self._capacity
-            or self._uses > self._capacity * _USES_PER_ENTRY
-            or self._bytes > self._capacity_bytes
-        )
 
     def _drop(self, key: str) -> None:
         entry = self._entries.pop(key, None)
@@ -122,16 +119,12 @@ def list_changed_keys(collection: str, before: Row | None, after: Row) -> set[st
 
     An answer with a path depends on every keyword of the path, so descendants need no keys.
     """
-    if collection == KEYWORDS:
-        return _list_keys_of_keyword(before, after)
     if collection == LINKS:
         return {str(after["info_id"]), str(after["keyword_id"])}
-    return {str(after["id"])} if collection == INFOS else set()
-
-
-def _list_keys_of_keyword(before: Row | None, after: Row) -> set[str]:
+    used = {str(after["id"])} if collection in {KEYWORDS, INFOS} else set[str]()
+    if collection != KEYWORDS:
+        return used
     rows = [row for row in (before, after) if row is not None]
-    used = {str(after["id"])}
     used.update(f"token:{token}" for row in rows for name in ("normalized", "pinyin") for token in row[name])
     if before is None or _get_position(before) != _get_position(after):
         used.update(str(row["parent_id"]) for row in rows if row["parent_id"] is not None)
@@ -197,7 +190,12 @@ class Invalidation:
     def follow(self, account: str, _seq: int, changes: Sequence[Change]) -> None:
         """Apply an operation. Called by the store, in order."""
         for change in changes:
-            if change.collection == KEYWORDS and _is_removed(change.before, change.after):
+            before, after = change.before, change.after
+            if (
+                change.collection == KEYWORDS
+                and before is not None
+                and (not is_live(after) or after["parent_id"] != before["parent_id"])
+            ):
                 self.recents.remove(account, change.id)
         # The keys are computed as they are needed: an empty cache needs none of them.
         keys = (key for change in changes for key in list_changed_keys(change.collection, change.before, change.after))
@@ -205,7 +203,3 @@ class Invalidation:
         if any(is_erased(change.after) for change in changes):
             # A cached answer of a model may contain the text of a row without its id.
             self.cache.clear()
-
-
-def _is_removed(before: Row | None, after: Row) -> bool:
-    return before is not None and bool(after.get("deleted") or after["parent_id"] != before["parent_id"])

@@ -2,8 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Iterator, Mapping, MutableMapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, MutableMapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
@@ -36,9 +35,8 @@ from knowhub.keywords.new_keywords import (
     NewKeywordRow,
     check_aliases_within,
     find_stored,
-    get_parent_ids,
-    merge_into_stored,
     note_dropped,
+    set_parents,
 )
 from knowhub.keywords.search.agent import DedupAction, KeywordAgent
 from knowhub.keywords.search.prompts import Goal, Intent
@@ -91,8 +89,8 @@ class KeywordCreation:
             if before is not None:
                 return self._make_written(ctx, before.operation)
             # Invalid input is refused before a model is asked.
-            self._check(view, ctx, new_row, new.parent_id or ROOT_ID)
-        with self._log_unused_calls(ctx, answers):
+            self._check(view, ctx, new_row, new_row.parent_id)
+        try:
             if dedup_check and await self._find_duplicate(ctx, new_row, answers):
                 outcome = await self._store.commit(
                     ctx.account, ctx.actor, self._merge_into_duplicate(ctx, new_row, answers), key
@@ -103,7 +101,11 @@ class KeywordCreation:
                 answers.decided = {"dedup": DedupAction.CREATE_NEW.value}
             if auto_place:
                 return await self._create_with_model(ctx, new_row, answers, key)
-            return await self._create_under(ctx, new_row, new.parent_id or ROOT_ID, answers, key)
+            return await self._create_under(ctx, new_row, new_row.parent_id, answers, key)
+        finally:
+            if not answers.is_written:
+                # The keyword was refused or cancelled, or is a retry of a concurrent request.
+                self._agent.note(ctx, answers.calls)
 
     async def create_batch(
         self, ctx: RequestContext, items: Sequence[NewKeyword], key: IdempotencyKey | None = None
@@ -123,7 +125,7 @@ class KeywordCreation:
         def decide(view: View) -> Draft | Unchanged:
             ids: dict[str, str] = {}
             writes, _ = self.make_batch_writes(view, ctx, new_rows, ids)
-            found = [ids[new_row.id] for new_row, _ in new_rows]
+            found = [ids[new_row.id] for new_row in new_rows]
             if not writes:
                 return Unchanged({"ids": found})
             reply = None if found == [write.id for write in writes] else {"ids": found}
@@ -139,8 +141,8 @@ class KeywordCreation:
 
     async def prepare(
         self, ctx: RequestContext, items: Sequence[NewKeyword], group: str = "items"
-    ) -> list[tuple[NewKeywordRow, str]]:
-        """Make the rows of new keywords, each with the id of its parent. Raises as `create_batch`, naming the group."""
+    ) -> list[NewKeywordRow]:
+        """Make the rows of new keywords. Raises as `create_batch`, naming the group."""
         await self._store.refresh(ctx.account)
         now = self._store.view(ctx.account).now
         new_rows, pause = [], CooperativePause()
@@ -148,15 +150,15 @@ class KeywordCreation:
             with prefix_errors(f"{group}.{index}", item=index):
                 new_rows.append(self._make_new_row(new, ctx, now))
             await pause.pause()
-        parents = await asyncio.to_thread(get_parent_ids, items, new_rows, group)
+        await asyncio.to_thread(set_parents, new_rows, group)
         await asyncio.to_thread(check_aliases_within, new_rows, group)
-        return list(zip(new_rows, parents, strict=True))
+        return new_rows
 
     def make_batch_writes(
         self,
         view: View,
         ctx: RequestContext,
-        new_rows: Sequence[tuple[NewKeywordRow, str]],
+        new_rows: Sequence[NewKeywordRow],
         ids: MutableMapping[str, str],
         position: tuple[str, int] = ("items", 0),
         refs: Mapping[str | None, Sequence[str]] | None = None,
@@ -167,17 +169,20 @@ class KeywordCreation:
         for errors: the group of the items, and the index of the first. `refs` is for `find_stored`.
         """
         (group, start), pending, dropped = position, PendingRows(view), Dropped()
-        for index, (new_row, given) in enumerate(new_rows, start):
+        for index, new_row in enumerate(new_rows, start):
             with prefix_errors(f"{group}.{index}", item=index):
-                parent_id, plan = ids.get(given, given), pending.view
-                twin = find_stored(plan, ctx, self._text, (new_row, parent_id), ids, refs)
+                parent_id, plan = ids.get(new_row.parent_id, new_row.parent_id), pending.view
+                twin = find_stored(plan, ctx, self._text, new_row, ids, refs)
                 own_id = new_row.id if twin is None else twin.id
                 dropped[KEYWORDS, "duplicate"] += twin is not None and twin.id in ids
                 ids[new_row.id] = ids[own_id] = own_id
                 self._check(plan, ctx, new_row, parent_id, own_id=own_id)
                 stored = None if twin is None else rendering.get_keyword_row(plan, own_id)
                 row: Row = keyword_rules.set_parent(new_row.row, parent_id, view.now)
-                row = row if stored is None else merge_into_stored(ctx, self._text, new_row, stored, view.now)
+                if stored is not None:
+                    can_add = ctx.can_edit(stored["owner"])
+                    merged = keyword_rules.merge_rows(stored, new_row.row, self._text, view.now) if can_add else None
+                    row = merged or stored
                 if row is not stored:
                     pending.put([keyword_rules.write_keyword(row)])
                 note_dropped(ctx, new_row, row, dropped)
@@ -200,15 +205,6 @@ class KeywordCreation:
             shown = rendering.add_tree_fields(view, ctx, row, level=levels[row["id"]])
             rows.append(SavedRow(shown, operation_id))
         return SavedBatch(rows, operation_id)
-
-    @contextmanager
-    def _log_unused_calls(self, ctx: RequestContext, answers: ModelAnswers) -> Iterator[None]:
-        """Log the calls of a creation that is refused, cancelled, or a retry of a concurrent request."""
-        try:
-            yield
-        finally:
-            if not answers.is_written:
-                self._agent.note(ctx, answers.calls)
 
     async def _find_duplicate(self, ctx: RequestContext, new_row: NewKeywordRow, answers: ModelAnswers) -> bool:
         """Ask the model whether a keyword of this name is the same; note what it decides."""
@@ -332,7 +328,7 @@ class KeywordCreation:
         ids = (uuid4_id(self._ids), ROOT_ID)
         row = keyword_rules.new_keyword_row(new, ids, ctx, self._text, now)
         forms = {alias: self._text.tokens(alias) for alias in row["aliases"]}
-        return NewKeywordRow(new, row, self._text.tokens(row["name"]), forms)
+        return NewKeywordRow(new, row, self._text.tokens(row["name"]), forms, new.parent_id or ROOT_ID)
 
     def _check(
         self, view: View, ctx: RequestContext, new_row: NewKeywordRow, parent_id: str, own_id: str | None = None
@@ -341,10 +337,11 @@ class KeywordCreation:
             raise _NoParent.of("parent_id", f"no keyword with id {parent_id!r}")
         edits.check_aliases_free(view, ctx, self._text, new_row.alias_tokens, own_id or new_row.id)
 
-    def _make_written(self, ctx: RequestContext, operation: Operation) -> SavedRow:
+    def _make_written(self, ctx: RequestContext, operation: Operation, changed_id: str | None = None) -> SavedRow:
+        """Return the keyword that an operation made, found as a duplicate, or changed."""
         view = self._store.view(ctx.account)
         reply = operation.reply or {}
-        row_id = reply.get("id") or operation.changes[-1].id
+        row_id = changed_id or reply.get("id") or operation.changes[-1].id
         rows = [change.after for change in operation.changes if change.id == row_id]
         shown = rendering.add_tree_fields(view, ctx, rows[0] if rows else rendering.get_keyword_row(view, row_id))
         # An operation without changes only records the calls of the model.

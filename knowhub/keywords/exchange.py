@@ -141,12 +141,12 @@ class KeywordExchange:
             await free_in_turns(decides, outcomes, rows, infos)
 
     def _make_decisions(
-        self, ctx: RequestContext, rows: Sequence[tuple[NewKeywordRow, str]], infos: Sequence[NewInfoRow]
+        self, ctx: RequestContext, rows: Sequence[NewKeywordRow], infos: Sequence[NewInfoRow]
     ) -> list[Decide[View]]:
         starts = [*range(0, len(rows), ROWS_PER_OPERATION)], [*range(0, len(infos), ROWS_PER_OPERATION)]
         import_id, count = f"import-{self._ids.hex(32)}", sum(map(len, starts))
         groups = (Group(import_id, index, count) for index in range(count))
-        refs = {row.new.ref: row.name_tokens for row, _ in rows}
+        refs = {row.new.ref: row.name_tokens for row in rows}
         return [
             *(
                 self._decide_keywords(ctx, rows[start : start + ROWS_PER_OPERATION], start, next(groups), refs)
@@ -158,7 +158,7 @@ class KeywordExchange:
     def _decide_keywords(
         self,
         ctx: RequestContext,
-        chunk: Sequence[tuple[NewKeywordRow, str]],
+        chunk: Sequence[NewKeywordRow],
         start: int,
         group: Group,
         refs: Mapping[str | None, Sequence[str]],
@@ -202,11 +202,9 @@ def _make_outcome(op: str, writes: Sequence[Write], group: Group, done: _Importe
     return Draft(op, writes, group=group, reply=reply, note=done) if writes else Unchanged(done)
 
 
-def _add_links(
-    infos: Sequence[NewInfoRow], imported: ImportedTree, rows: Sequence[tuple[NewKeywordRow, str]]
-) -> list[NewInfoRow]:
+def _add_links(infos: Sequence[NewInfoRow], imported: ImportedTree, rows: Sequence[NewKeywordRow]) -> list[NewInfoRow]:
     """Return the infos with their links to the keywords of the import."""
-    by_ref = {new.ref: row.id for new, (row, _) in zip(imported.keywords, rows, strict=True) if new.ref is not None}
+    by_ref = {row.new.ref: row.id for row in rows}
     named = imported.refs or [()] * len(infos)
     return [
         replace(row, links=[*row.links, *((by_ref[ref], relation) for ref, relation in links)])

@@ -121,7 +121,11 @@ def merge_rows(row: Row, other: Mapping[str, Any], text: KeywordText, now: float
         return None
     _check_alias_count(changed)
     if changed["metadata"] != row["metadata"]:
-        _check_metadata_size(changed)
+        try:
+            fields.parse_metadata("metadata", changed["metadata"])
+        except InvalidInput as problem:
+            detail = f"the metadata of keyword {row['id']!r}, with what would be added, {problem.errors[0].message}"
+            raise Conflict(f"{detail}; remove some first", {"id": row["id"]}) from problem
     return next_of(_update_keys(changed, row, text), row, now)
 
 
@@ -135,8 +139,7 @@ def check_aliases(name: str, aliases: Sequence[str], text: KeywordText, current:
 
     Aliases that the row has already are kept. Raises InvalidInput for an invalid alias, and for too many.
     """
-    if len(aliases) > MAX_ALIASES:
-        raise InvalidInput.of("aliases", f"must be at most {MAX_ALIASES}; these are {len(aliases)}")
+    _check_alias_limit(aliases)
     for index, alias in enumerate(aliases):
         check_name(f"aliases.{index}", alias, text)
     return _drop_duplicates(name, aliases, text, current)
@@ -168,22 +171,18 @@ def validate(_lookup: Lookup, rows: Sequence[Row]) -> None:
     for row in rows:
         if row["id"] != ROOT_ID and not row["normalized"]:
             raise InvalidInput.of("name", _NO_LETTERS)
-        if len(row["aliases"]) > MAX_ALIASES:
-            raise InvalidInput.of("aliases", f"must be at most {MAX_ALIASES}; these are {len(row['aliases'])}")
+        _check_alias_limit(row["aliases"])
+
+
+def _check_alias_limit(aliases: Sequence[str]) -> None:
+    if len(aliases) > MAX_ALIASES:
+        raise InvalidInput.of("aliases", f"must be at most {MAX_ALIASES}; these are {len(aliases)}")
 
 
 def _check_alias_count(row: Mapping[str, Any]) -> None:
     if len(row["aliases"]) > MAX_ALIASES:
         detail = f"keyword {row['id']!r} would have {len(row['aliases'])} aliases, and {MAX_ALIASES} is the most"
         raise Conflict(f"{detail}; remove some first", {"id": row["id"]})
-
-
-def _check_metadata_size(row: Mapping[str, Any]) -> None:
-    try:
-        fields.parse_metadata("metadata", row["metadata"])
-    except InvalidInput as problem:
-        detail = f"the metadata of keyword {row['id']!r}, with what would be added, {problem.errors[0].message}"
-        raise Conflict(f"{detail}; remove some first", {"id": row["id"]}) from problem
 
 
 def _drop_duplicates(name: str, aliases: Iterable[str], text: KeywordText, current: Sequence[str]) -> list[str]:

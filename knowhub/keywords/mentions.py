@@ -14,7 +14,7 @@ WordsOf: TypeAlias = Callable[[str], list[str]]
 
 LIMIT: Final = 50
 
-_READ_CHARS: Final = 8_192
+READ_CHARS: Final = 8_192
 _MAX_WORDS: Final = 5
 _MAX_UNSPACED: Final = 12
 # No name is longer; a longer word is data.
@@ -78,7 +78,7 @@ class _Segment(NamedTuple):
 
 def count_unread(content: str) -> int:
     """Return how many characters at the end of a text are not searched for names."""
-    return max(0, len(content) - _READ_CHARS)
+    return max(0, len(content) - READ_CHARS)
 
 
 def find_names(content: str, tokens_of: TokensOf, known: Known, limit: int = LIMIT) -> list[str]:
@@ -96,7 +96,7 @@ def find_mentions(
     single Chinese character inside a run: 水 is not in 水平. An English plural is its singular. `words_of` splits a
     phrase into words, for `Mention.is_part`; by default each character is one.
     """
-    text = normalize("NFKC", content[:_READ_CHARS])[:_READ_CHARS]
+    text = normalize("NFKC", content[:READ_CHARS])[:READ_CHARS]
     found: dict[str, Mention] = {}
     for phrase in _split_into_phrases(text, tokens_of):
         for mention in _match_phrase(phrase, known, words_of):
@@ -121,17 +121,14 @@ def _split_into_phrases(text: str, tokens_of: TokensOf) -> Iterator[list[_Segmen
         pieces = _make_segments(match, form)
         if not pieces:
             continue
-        if phrase and not _can_join(text[end : match.start()]):
+        gap = text[end : match.start()]
+        if phrase and gap and (_JOINT.fullmatch(gap) is None or _SENTENCE_END.match(gap)):
             yield phrase
             phrase = []
         phrase += pieces
         end = match.end()
     if phrase:
         yield phrase
-
-
-def _can_join(gap: str) -> bool:
-    return not gap or (_JOINT.fullmatch(gap) is not None and not _SENTENCE_END.match(gap))
 
 
 def _make_segments(match: re.Match[str], form: Callable[[str], str]) -> list[_Segment]:

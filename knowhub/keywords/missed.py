@@ -87,7 +87,7 @@ class MissedQueries:
 
         def accept(view: View, summary: OwnedSummary) -> bool:
             row = view.get(MISSED, summary.id)
-            return row is not None and not self._is_known(view, ctx, row)
+            return row is not None and not any(rendering.find_by_names(view, ctx, self._text.tokens(row["query"])))
 
         found = await list_visible(self._store, ctx, scan_newest(MISSED_TABLE, before), limit + 1, accept)
         view = self._store.view(ctx.account)
@@ -117,10 +117,7 @@ class MissedQueries:
         def decide(view: View) -> Draft:
             row = self._get_row(view, ctx, missed_id)
             check_can_edit(ctx, row, "missed query", None)
-            return Draft(
-                "dismiss_missed_keyword",
-                [Write(MISSED, missed_id, make_tombstone(row, view.now))],
-            )
+            return Draft("dismiss_missed_keyword", [Write(MISSED, missed_id, make_tombstone(row, view.now))])
 
         return get_operation(await self._store.commit(ctx.account, ctx.actor, decide)).operation_id
 
@@ -130,6 +127,3 @@ class MissedQueries:
         if summary is None or row is None or not summary.live or not ctx.sees(summary.audience):
             raise NotFound.of("missed query", missed_id)
         return row
-
-    def _is_known(self, view: View, ctx: RequestContext, row: Row) -> bool:
-        return any(rendering.find_by_names(view, ctx, self._text.tokens(row["query"])))

@@ -1,28 +1,32 @@
 """New keywords before their decision: rows, answers of a model, parents within a batch, and what is not kept."""
 
 import time
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from knowhub.core.errors import Conflict, InvalidInput
 from knowhub.core.operation import Committed, Draft, Outcome, Row, View, Write
 from knowhub.core.request_context import RequestContext
-from knowhub.keywords import edits, keyword_rules, rendering
+from knowhub.keywords import edits, rendering
 from knowhub.keywords.fields import prefix_errors
-from knowhub.keywords.model import KEYWORDS, ROOT_ID, Dropped, NewKeyword, Node
+from knowhub.keywords.model import KEYWORDS, Dropped, NewKeyword, Node
 from knowhub.keywords.ports import KeywordText
 from knowhub.keywords.search.prompts import ModelAnswer
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class NewKeywordRow:
-    """A keyword before its decision: its row without parent and times, and the normal forms of its names."""
+    """A keyword before its decision: its row without parent and times, and the normal forms of its names.
+
+    `parent_id` is the id of its parent, or of the item of its batch that becomes its parent.
+    """
 
     new: NewKeyword
     row: dict[str, Any]
     name_tokens: Sequence[str]
     alias_tokens: Mapping[str, Sequence[str]]
+    parent_id: str
 
     @property
     def id(self) -> str:
@@ -62,11 +66,11 @@ class ModelAnswers:
         return Draft(op, writes, reply=reply if degraded or decided else None, agent_io=self.calls or None)
 
 
-def get_parent_ids(items: Sequence[NewKeyword], new_rows: Sequence[NewKeywordRow], group: str = "items") -> list[str]:
-    """Return the parent of each item: an existing keyword or an earlier item."""
+def set_parents(new_rows: Sequence[NewKeywordRow], group: str) -> None:
+    """Set the parents of items that are below earlier items. Raises InvalidInput for a wrong `ref` or `parent_ref`."""
     by_ref: dict[str, str] = {}
-    parents = []
-    for index, (new, new_row) in enumerate(zip(items, new_rows, strict=True)):
+    for index, new_row in enumerate(new_rows):
+        new = new_row.new
         with prefix_errors(f"{group}.{index}", item=index):
             if new.parent_ref is not None and new.parent_id is not None:
                 raise InvalidInput.of("parent_ref", "names a parent beside `parent_id`; send one of them")
@@ -74,13 +78,13 @@ def get_parent_ids(items: Sequence[NewKeyword], new_rows: Sequence[NewKeywordRow
                 raise InvalidInput.of("parent_ref", f"no earlier item has the ref {new.parent_ref!r}")
             if new.ref is not None and new.ref in by_ref:
                 raise InvalidInput.of("ref", f"an earlier item has the ref {new.ref!r} already")
-        parents.append(by_ref[new.parent_ref] if new.parent_ref is not None else new.parent_id or ROOT_ID)
+        if new.parent_ref is not None:
+            new_row.parent_id = by_ref[new.parent_ref]
         if new.ref is not None:
             by_ref[new.ref] = new_row.id
-    return parents
 
 
-def check_aliases_within(new_rows: Sequence[NewKeywordRow], group: str = "items") -> None:
+def check_aliases_within(new_rows: Sequence[NewKeywordRow], group: str) -> None:
     """Raise Conflict if an alias of an item is the name of another item."""
     named: dict[str, list[int]] = {}
     for index, new_row in enumerate(new_rows):
@@ -97,18 +101,17 @@ def find_stored(
     view: View,
     ctx: RequestContext,
     text: KeywordText,
-    item: tuple[NewKeywordRow, str],
-    ids: Container[str],
+    new_row: NewKeywordRow,
+    ids: Mapping[str, str],
     refs: Mapping[str | None, Sequence[str]] | None,
 ) -> Node | None:
-    """Return the stored keyword that a new one, given with the id of its parent, is; None for none.
+    """Return the stored keyword that a new one is; None for none.
 
     A batch matches by path, unless a duplicate is allowed. An import has `refs`, the normal forms of the name of each
     item by its ref. It matches by id first, and then leaves out keywords that are other items, and for a duplicate
     those that earlier items became, which `ids` has.
     """
-    new_row, parent_id = item
-    new, tokens = new_row.new, new_row.name_tokens
+    new, tokens, parent_id = new_row.new, new_row.name_tokens, ids.get(new_row.parent_id, new_row.parent_id)
     named = rendering.get_visible_node(view, ctx, new.ref) if refs is not None and new.ref is not None else None
     if named is not None and not set(tokens).isdisjoint(text.tokens(named.name)):
         above = rendering.list_visible_path(view, ctx, named.id)[-2:-1]
@@ -121,12 +124,6 @@ def find_stored(
         if not is_other and not (new.allow_duplicate and node.id in ids):
             return node
     return None
-
-
-def merge_into_stored(ctx: RequestContext, text: KeywordText, new_row: NewKeywordRow, stored: Row, now: float) -> Row:
-    """Return the row of a keyword with what a new one of its path adds; unchanged if it is somebody else's."""
-    merged = keyword_rules.merge_rows(stored, new_row.row, text, now) if ctx.can_edit(stored["owner"]) else None
-    return merged or stored
 
 
 def note_dropped(ctx: RequestContext, new_row: NewKeywordRow, row: Row, dropped: Dropped) -> None:

@@ -221,8 +221,7 @@ class LinkedInfoPage:
 
 
 def get_info_page(view: View, ctx: RequestContext, keyword_id: str, query: InfoQuery) -> LinkedInfoPage:
-    """Return a page of a keyword's infos; past the end it is empty. Raises InvalidInput for a wrong page or size."""
-    check_query(query)
+    """Return a page of a keyword's infos; past the end it is empty. The query was checked."""
     first, end = query.page * query.size, (query.page + 1) * query.size
     shown: list[Info] = []
     examined: list[str] = []
@@ -325,12 +324,7 @@ def make_page_key(ctx: RequestContext, keyword_id: str, query: InfoQuery) -> str
     """Return the cache key of a page of a keyword's infos."""
     relation = query.relation.value if query.relation else "*"
     page = f"{relation}:{query.sort.value}:{query.size}:p{query.page}"
-    return f"kw:{ctx.account}:{keyword_id}:infos:{page}:{make_reader_key(ctx)}"
-
-
-def make_reader_key(ctx: RequestContext) -> str:
-    """Return a cache key for the scopes of the caller, so that other callers do not get these answers."""
-    return _hash_reader(ctx.visible)
+    return f"kw:{ctx.account}:{keyword_id}:infos:{page}:{make_reader_key(ctx.visible)}"
 
 
 def _is_visible(ctx: RequestContext, summary: Info) -> bool:
@@ -339,7 +333,8 @@ def _is_visible(ctx: RequestContext, summary: Info) -> bool:
 
 # Sorting and hashing the set costs more than an exact search.
 @lru_cache(maxsize=1_024)
-def _hash_reader(visible: frozenset[str] | None) -> str:
+def make_reader_key(visible: frozenset[str] | None) -> str:
+    """Return a cache key for what a caller sees, so that other callers do not get these answers."""
     if visible is None:
         return "*"
     return blake2b("\x1f".join(sorted(visible)).encode(), digest_size=16).hexdigest()

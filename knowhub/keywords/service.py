@@ -8,7 +8,7 @@ from typing import Any
 from knowhub.core import permissions
 from knowhub.core.clock import CooperativePause
 from knowhub.core.errors import Conflict, InvalidInput
-from knowhub.core.operation import Committed, Decide, Draft, IdempotencyKey, Unchanged, View, get_operation
+from knowhub.core.operation import Decide, Draft, IdempotencyKey, Unchanged, View, get_operation
 from knowhub.core.owned_rows import RowText, RowTextPage, SavedRow, list_visible, scan_newest
 from knowhub.core.request_context import RequestContext
 from knowhub.keywords import edits, keyword_rules, rendering
@@ -45,8 +45,7 @@ class KeywordService(KeywordCreation):
         An unknown name is returned as it is: the verb that needs the keyword refuses it. Raises Conflict with the
         paths of the keywords if several have this name.
         """
-        await self._store.refresh(ctx.account)
-        view = self._store.view(ctx.account)
+        view = await self._view(ctx)
         if rendering.get_visible_node(view, ctx, given) is not None:
             return given
         found = rendering.find_by_path(view, ctx, self._text, given)
@@ -117,11 +116,17 @@ class KeywordService(KeywordCreation):
         if not 0 <= depth <= MAX_DEPTH:
             raise InvalidInput.of("depth", f"must be between 0 and {MAX_DEPTH}")
         view = await self._view(ctx)
-        top = _render_keyword(view, ctx, rendering.require_node(view, ctx, keyword_id).id)
+
+        def render(node: Node) -> dict[str, Any]:
+            row = rendering.add_tree_fields(view, ctx, rendering.get_keyword_row(view, node.id))
+            return {**row, "children_nodes": []}
+
+        top = render(rendering.require_node(view, ctx, keyword_id))
         waiting, pause = [top], CooperativePause()
         for above in waiting:
             if above["level"] - top["level"] < depth:
-                above["children_nodes"] = _render_children(view, ctx, above)
+                children = [rendering.get_visible_node(view, ctx, child_id) for child_id in above["children"]]
+                above["children_nodes"] = [render(child) for child in children if child is not None]
                 waiting += above["children_nodes"]
                 if len(waiting) > rendering.MAX_NODES:
                     raise InvalidInput.of(
@@ -275,20 +280,6 @@ class KeywordService(KeywordCreation):
         self, ctx: RequestContext, keyword_id: str, decide: Decide[View], key: IdempotencyKey | None
     ) -> SavedRow:
         outcome = await commit_with_root(self._store, ctx, decide, key)
-        view = self._store.view(ctx.account)
-        if not isinstance(outcome, Committed):
-            return SavedRow(rendering.add_tree_fields(view, ctx, outcome.answer), None)
-        operation = outcome.operation
-        rows = [change.after for change in operation.changes if change.id == keyword_id]
-        row = rows[0] if rows else rendering.get_keyword_row(view, keyword_id)
-        return SavedRow(rendering.add_tree_fields(view, ctx, row), operation.operation_id)
-
-
-def _render_keyword(view: View, ctx: RequestContext, keyword_id: str) -> dict[str, Any]:
-    row = rendering.add_tree_fields(view, ctx, rendering.get_keyword_row(view, keyword_id))
-    return {**row, "children_nodes": []}
-
-
-def _render_children(view: View, ctx: RequestContext, above: Mapping[str, Any]) -> list[dict[str, Any]]:
-    children = [rendering.get_visible_node(view, ctx, child_id) for child_id in above["children"]]
-    return [_render_keyword(view, ctx, child.id) for child in children if child is not None]
+        if isinstance(outcome, Unchanged):
+            return SavedRow(rendering.add_tree_fields(self._store.view(ctx.account), ctx, outcome.answer), None)
+        return self._make_written(ctx, outcome.operation, keyword_id)

@@ -6,7 +6,6 @@ import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
-from dataclasses import dataclass
 from typing import Any, Final
 
 from knowhub.core.language_models import ChatFailed, ChatReply, ChatRequest, FailureReason
@@ -88,8 +87,8 @@ class InjectedModel:
                 answer = await self._run_in_thread(lambda: self._client.Chat(messages, schema))
         except TimeoutError as error:
             raise ChatFailed(FailureReason.TIMEOUT, f"no answer in {timeout_s:g} s") from error
-        if isinstance(answer, _ClientError):
-            raise ChatFailed(answer.reason, answer.detail)
+        if isinstance(answer, ChatFailed):
+            raise answer
         if not isinstance(answer, Mapping):
             raise ChatFailed(FailureReason.FAILURE, f"the answer must be an object, not {type(answer).__name__}")
         return ChatReply(answer, self.model, loop.time() - started)
@@ -122,23 +121,16 @@ class InjectedModel:
                 self._stuck += 1
 
 
-@dataclass(frozen=True, slots=True)
-class _ClientError:
-    """An error of a client as text. The exception itself would keep the frames of its traceback alive."""
-
-    reason: FailureReason
-    detail: str
-
-
 def _call_client(work: Callable[[], Any]) -> Any:
+    """Return the answer, or a ChatFailed with the text of an error, whose traceback would keep its frames alive."""
     try:
         answer = work()
         # Reading an object of the client may take long: read it here, and not on the loop.
         return dict(answer) if isinstance(answer, Mapping) else answer
     except TimeoutError as error:
-        return _ClientError(FailureReason.TIMEOUT, _describe(error))
+        return ChatFailed(FailureReason.TIMEOUT, _describe(error))
     except BaseException as error:  # noqa: BLE001 -- the caller's own code may raise anything, and the tree goes on
-        return _ClientError(FailureReason.FAILURE, _describe(error))
+        return ChatFailed(FailureReason.FAILURE, _describe(error))
 
 
 def _describe(error: BaseException) -> str:

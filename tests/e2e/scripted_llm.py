@@ -168,7 +168,7 @@ def _decide(step: Step, asked: Mapping[str, Any]) -> dict[str, Any]:
     schema = _schema_of(asked)
     for action in ("jump", "match"):
         if action in step:
-            return choose(action, [step[action]], asked["messages"], schema, "scripted")
+            return choose(action, step[action], asked["messages"], schema, "scripted")
     if step.get("missing"):
         return answer_missing(step["missing"], schema, "scripted")
     return fit_to_schema(EXHAUSTED, schema)

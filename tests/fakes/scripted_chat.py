@@ -1,7 +1,7 @@
 """A language model that answers from a script; the script names candidates by their names."""
 
 import json
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -54,18 +54,6 @@ def _check_words(schema: Mapping[str, Any]) -> None:
         _check_words(part)
 
 
-class DelayedChat(ScriptedChat):
-    """A model that answers after something else has happened."""
-
-    def __init__(self, answers: Iterable[Answer], happens: Callable[[], Awaitable[object]]) -> None:
-        super().__init__(answers)
-        self._happens = happens
-
-    async def chat(self, question: ChatRequest, timeout_s: float) -> ChatReply:
-        await self._happens()
-        return await super().chat(question, timeout_s)
-
-
 @dataclass(frozen=True, slots=True)
 class Candidate:
     """A line of the prompt, as the model sees it."""
@@ -73,21 +61,6 @@ class Candidate:
     idx: int
     name: str
     path: str
-
-
-def jump_to(*names: str, reason: str = "") -> Callable[[ChatRequest], Mapping[str, Any]]:
-    """Jump to the candidates of these names (`name` or `path`, as the prompt shows them)."""
-    return lambda question: choose("jump", names, question.messages, question.schema, reason)
-
-
-def match(*names: str, reason: str = "") -> Callable[[ChatRequest], Mapping[str, Any]]:
-    """Match the candidate of this name; of several, all."""
-    return lambda question: choose("match", names, question.messages, question.schema, reason)
-
-
-def ambiguous(*names: str, reason: str = "") -> Callable[[ChatRequest], Mapping[str, Any]]:
-    """Say that it may be any of these."""
-    return lambda question: choose("ambiguous", names, question.messages, question.schema, reason)
 
 
 def missing(name: str | None = None, reason: str = "") -> Callable[[ChatRequest], Mapping[str, Any]]:
@@ -100,19 +73,11 @@ def answer_exhausted(question: ChatRequest) -> Mapping[str, Any]:
 
 
 def choose(
-    action: str, names: Sequence[str], messages: Sequence[Mapping[str, str]], schema: Mapping[str, Any], reason: str
+    action: str, name: str, messages: Sequence[Mapping[str, str]], schema: Mapping[str, Any], reason: str
 ) -> dict[str, Any]:
-    """Return the decision that points at these names by the numbers that the prompt gives them."""
-    chosen = [_number_of(name, candidates_in(messages)) for name in names]
-    known = _properties(schema)
-    answer: dict[str, Any] = {"action": action, "reason": reason}
-    if action == "ambiguous" and "candidate_ids" in known:
-        answer["candidate_ids"] = chosen
-    elif len(chosen) == 1 and "node_id" in known:
-        answer["node_id"] = chosen[0]
-    else:
-        answer["node_ids"] = chosen
-    return fit_to_schema(answer, schema)
+    """Return the decision that points at this name by the number that the prompt gives it."""
+    chosen = _number_of(name, candidates_in(messages))
+    return fit_to_schema({"action": action, "reason": reason, "node_id": chosen}, schema)
 
 
 def answer_missing(name: str | None, schema: Mapping[str, Any], reason: str) -> dict[str, Any]:

@@ -38,16 +38,13 @@ async def test_a_plan_can_be_read_and_changes_nothing(api: httpx.AsyncClient) ->
     plan = await make_plan(api)
 
     steps = {step["kind"]: step for step in plan["steps"]}
-    assert (plan["scope_id"], plan["degraded"]) == ("root", [])
+    assert (plan["scope_id"], plan["scope_name"], plan["degraded"]) == ("root", "root", [])
+    assert plan["summary"] == "2 steps: 1 merges, 1 moves; 4 keywords were gone through"
     assert steps["merge"]["source"]["id"] == made["second"]["id"]
-    assert steps["merge"]["into"] | {"path": ""} == {
-        "id": made["first"]["id"],
-        "name": "日志",
-        "path": "",
-        "version": 1,
-    }
+    into = {"id": made["first"]["id"], "name": "日志", "path": "root / Docker / 日志", "version": 1}
+    assert (steps["merge"]["into"], bool(steps["move"]["reason"])) == (into, True)
     assert (steps["move"]["node"]["id"], steps["move"]["to"]["id"]) == (made["network"]["id"], made["docker"]["id"])
-    assert plan["missing_description_count"] == 2
+    assert plan["missing_description_count"] == len(plan["missing_descriptions"]) == 2
     assert await read_everything(api) == before
 
 

@@ -12,7 +12,7 @@ from knowhub.keywords.model import Node
 from knowhub.keywords.search import prompts
 from knowhub.keywords.search.agent import KeywordAgent
 from knowhub.keywords.search.candidates import VisibleTree
-from knowhub.keywords.search.prompts import ModelAnswer
+from knowhub.keywords.search.prompts import MAX_NAME, ModelAnswer, parse_reason
 
 MAX_STEPS = 400
 # The kind of step in each field of an answer, and the names of its nodes.
@@ -24,8 +24,6 @@ _FIELDS: Mapping[str, tuple[StepKind, *tuple[str, ...]]] = {
 }
 _BY_MODEL = "proposed by the model"
 MAX_DESCRIPTION = 500
-_MAX_NAME = 200
-_MAX_REASON = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +79,7 @@ def parse_proposals(answer: Mapping[str, Any], choices: NumberedChoices) -> Prop
     """Parse the proposals, each by itself; None for an answer that has other fields only."""
     if answer and not answer.keys() & {*_FIELDS, "reason"}:
         return None
-    reason = short_text(answer.get("reason"), _MAX_REASON)
+    reason = parse_reason(answer)
     made = [(name, item) for name in _FIELDS for item in list_pointers(answer.get(name))[:MAX_STEPS]]
     parsed = (_parse_step(name, item, choices, reason or _BY_MODEL) for name, item in made)
     steps = [step for step in parsed if step is not None]
@@ -107,7 +105,7 @@ def _parse_groups(said: object, choices: NumberedChoices) -> list[SplitGroup]:
     for item in list_pointers(said):
         if not isinstance(item, Mapping):
             continue
-        name = short_text(item.get("name"), _MAX_NAME)
+        name = short_text(item.get("name"), MAX_NAME)
         members = choices.pick_all(list_pointers(item.get("node_ids")))
         if name and members:
             groups.setdefault(name, []).extend(NodeRef(member, 0) for member in members)

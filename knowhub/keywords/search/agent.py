@@ -17,12 +17,10 @@ from knowhub.keywords.model import ROOT_ID, NewKeyword, Node, RelationType, Tree
 from knowhub.keywords.search import prompts
 from knowhub.keywords.search.candidates import VisibleTree
 from knowhub.keywords.search.descent import Descent, DescentResult, ViewOf
-from knowhub.keywords.search.prompts import Goal, ModelAnswer, PromptCandidate
+from knowhub.keywords.search.prompts import MAX_NAME, Goal, ModelAnswer, PromptCandidate, parse_reason
 
 NO_MODEL = "exact_miss_no_llm"
 MAX_SUGGESTED_NAMES = 5
-_MAX_NAME = 200
-_MAX_REASON = 500
 _MAX_LINKS = 1_000
 
 
@@ -170,11 +168,11 @@ def _parse_choice(answer: Mapping[str, Any], choices: NumberedChoices) -> Homony
     node_id = choices.pick(answer.get("node_id"))
     if node_id is None and list_pointers(answer.get("node_id")):
         return None
-    return HomonymChoice(node_id, reason=_parse_reason(answer))
+    return HomonymChoice(node_id, reason=parse_reason(answer))
 
 
 def _parse_dedup(answer: Mapping[str, Any], choices: NumberedChoices) -> DedupDecision | None:
-    node_id, reason = choices.pick(answer.get("node_id")), _parse_reason(answer)
+    node_id, reason = choices.pick(answer.get("node_id")), parse_reason(answer)
     action = next((action for action in DedupAction if action == answer.get("action")), DedupAction.CREATE_NEW)
     if action is DedupAction.CREATE_NEW:
         return DedupDecision(reason=reason)
@@ -192,21 +190,13 @@ def _parse_link_choices(answer: Mapping[str, Any], choices: NumberedChoices) -> 
     for item in items:
         keyword_id = choices.pick(item.get("keyword_id"))
         if keyword_id is not None:
-            links.setdefault(keyword_id, _parse_relation(item.get("relation")))
+            # The chosen keyword is kept; an unknown relation becomes the weakest.
+            said = short_text(item.get("relation"), MAX_NAME).upper()
+            links.setdefault(keyword_id, next((kind for kind in RelationType if kind == said), RelationType.RELATED))
         else:
             unclear += bool(list_pointers(item.get("keyword_id")))
     if unclear and not links:
         return None
-    texts = (short_text(item, _MAX_NAME) for item in list_pointers(answer.get("suggested_names")))
+    texts = (short_text(item, MAX_NAME) for item in list_pointers(answer.get("suggested_names")))
     names = list(dict.fromkeys(name for name in texts if name))[:MAX_SUGGESTED_NAMES]
-    return LinkChoices(list(links.items()), names, unclear, reason=_parse_reason(answer))
-
-
-def _parse_relation(value: object) -> RelationType:
-    # The chosen keyword is kept; an unknown relation becomes the weakest.
-    name = short_text(value, _MAX_NAME).upper()
-    return next((relation_type for relation_type in RelationType if relation_type == name), RelationType.RELATED)
-
-
-def _parse_reason(answer: Mapping[str, Any]) -> str:
-    return short_text(answer.get("reason"), _MAX_REASON)
+    return LinkChoices(list(links.items()), names, unclear, reason=parse_reason(answer))

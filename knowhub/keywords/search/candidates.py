@@ -170,49 +170,31 @@ def find_word_candidates(view: View, ctx: RequestContext, text: KeywordText, que
     contains the query, or is contained in it, counts more the less is left over. Ties go to fewer words, then to the
     older keyword. The work is bounded: the 32 rarest words, 200 keywords each, 1,000 in all.
     """
-    pool = _WordCandidates(ctx)
+    scores: dict[str, float] = {}
+    found: dict[str, Node] = {}
+
+    def add(nodes: Sequence[Node], weight: float) -> None:
+        for node in nodes:
+            if node.id in scores:
+                scores[node.id] += weight
+            elif len(found) < _MAX_POOL and node.id != ROOT_ID and ctx.sees(node.audience):
+                found[node.id], scores[node.id] = node, weight
+
     tokens = [token[:_MAX_TOKEN_CHARS] for token in text.tokens(query)]
     for token in tokens:
-        for node in view.lookup(BY_PINYIN, token)[:_NODES_PER_TERM]:
-            pool.add(node, _SPELT)
+        add(view.lookup(BY_PINYIN, token)[:_NODES_PER_TERM], _SPELT)
         for part in _list_parts(token):
-            for node in view.lookup(BY_TOKEN, part)[:_NODES_PER_TERM]:
-                pool.add(node, 0.0)
+            add(view.lookup(BY_TOKEN, part)[:_NODES_PER_TERM], 0.0)
     # A lone digit is shared by too much.
-    terms = [term for term in text.terms(query) if len(term) > 1 or not term.isdigit()]
-    for nodes in _sort_by_frequency(view, terms):
-        weight = math.log(1 + _NODES_PER_TERM / len(nodes))
-        for node in nodes:
-            pool.add(node, weight)
-    for node in pool.list_nodes():
+    terms = [term for term in text.terms(query) if len(term) > 1 or not term.isdigit()][:_MAX_TERMS]
+    posted = [(term, find_by_term(view, term, _NODES_PER_TERM)) for term in terms]
+    for _, nodes in sorted(posted, key=lambda item: (len(item[1]), item[0])):
+        if nodes:
+            add(nodes, math.log(1 + _NODES_PER_TERM / len(nodes)))
+    for node in found.values():
         closest = max((_get_overlap(token, own) for token in tokens for own in node.tokens[:_MAX_NAMES]), default=0.0)
-        pool.add(node, _WHOLE_NAME * closest)
-    return pool.list_best(OFFERED)
-
-
-class _WordCandidates:
-    """The visible candidates with their scores."""
-
-    def __init__(self, ctx: RequestContext) -> None:
-        self._ctx = ctx
-        self._scores: dict[str, float] = {}
-        self._nodes: dict[str, Node] = {}
-
-    def add(self, node: Node, weight: float) -> None:
-        if node.id in self._scores:
-            self._scores[node.id] += weight
-        elif len(self._nodes) < _MAX_POOL and node.id != ROOT_ID and self._ctx.sees(node.audience):
-            self._nodes[node.id] = node
-            self._scores[node.id] = weight
-
-    def list_nodes(self) -> Sequence[Node]:
-        return list(self._nodes.values())
-
-    def list_best(self, limit: int) -> list[Node]:
-        return sorted(self._nodes.values(), key=self._rank)[:limit]
-
-    def _rank(self, node: Node) -> tuple[float, int, int]:
-        return -self._scores[node.id], len(node.terms), node.ordinal
+        scores[node.id] += _WHOLE_NAME * closest
+    return sorted(found.values(), key=lambda node: (-scores[node.id], len(node.terms), node.ordinal))[:OFFERED]
 
 
 def _list_parts(token: str) -> Iterator[str]:
@@ -222,11 +204,6 @@ def _list_parts(token: str) -> Iterator[str]:
             part = token[start : start + length]
             if part != token and _is_significant(part, token):
                 yield part
-
-
-def _sort_by_frequency(view: View, terms: Sequence[str]) -> list[Sequence[Node]]:
-    posted = [(term, find_by_term(view, term, _NODES_PER_TERM)) for term in terms[:_MAX_TERMS]]
-    return [nodes for _, nodes in sorted(posted, key=lambda item: (len(item[1]), item[0])) if nodes]
 
 
 def _get_overlap(left: str, right: str) -> float:

@@ -182,19 +182,19 @@ class Descent:
             cursor.offset,
             shown,
         )
-        reader = rendering.make_reader_key(self._ctx)
+        reader = rendering.make_reader_key(self._ctx.visible)
         return f"decide:{self._ctx.account}:{reader}:{blake2b(repr(parts).encode('utf-8', 'replace')).hexdigest()}"
 
     async def _decide(self, visible_tree: VisibleTree, shown: _PromptState, goal: Goal) -> AgentDecision:
         cached: _CachedDecision | None = self._cache.get(shown.key)
-        if cached is not None and cached[1] == _list_versions(visible_tree, cached[0].named_ids):
+        if cached is not None and cached[1] == _list_versions(visible_tree, cached[0].targets):
             return cached[0]
         choices = NumberedChoices(shown.choice_ids, also=[node.id for node in shown.path])
         names = [node.name for node in shown.path if node.id != ROOT_ID][-_MAX_PATH_NAMES:]
         question = prompts.pick_branch(goal, names, shown.candidates, shown.current_idx, has_more=shown.page.has_more)
         decision = await self._asking.ask(question, choices.by_idx, lambda data: prompts.parse_decision(data, choices))
         if not decision.strays:
-            self._cache.put(shown.key, (decision, _list_versions(visible_tree, decision.named_ids)))
+            self._cache.put(shown.key, (decision, _list_versions(visible_tree, decision.targets)))
         return decision
 
     def _make_result(
@@ -203,15 +203,14 @@ class Descent:
         if decision.action in {AgentAction.MISSING, AgentAction.MORE}:
             # A model that wants more where there is no more has found nothing.
             return self._make_missing(visible_tree, shown, decision)
-        is_match = decision.action is AgentAction.MATCH
-        found = _list_existing(visible_tree, decision.targets if is_match else decision.candidate_ids)
-        if intent is Intent.SEARCH or not is_match:
+        found = _list_existing(visible_tree, decision.targets)
+        if intent is Intent.SEARCH or decision.action is not AgentAction.MATCH:
             # The root is never the answer of a search.
             found = [keyword_id for keyword_id in found if keyword_id != ROOT_ID]
         if found:
             return _make_found(visible_tree, found, decision)
         # An answer without targets means that nothing fits; unknown targets are a failure.
-        if decision.strays or decision.named_ids:
+        if decision.strays or decision.targets:
             return self._make_failure(visible_tree, shown, FailureReason.FAILURE.value)
         return self._make_missing(visible_tree, shown, decision)
 
@@ -250,12 +249,8 @@ class Descent:
         )
 
     def _make_failure(self, visible_tree: VisibleTree, shown: _PromptState, failure: str) -> DescentResult:
-        return DescentResult(
-            "missing",
-            suggested_parent_id=visible_tree.list_path(shown.cursor.position)[-1].id,
-            reason=failure,
-            failure=failure,
-        )
+        parent_id = visible_tree.list_path(shown.cursor.position)[-1].id
+        return DescentResult("missing", suggested_parent_id=parent_id, reason=failure, failure=failure)
 
 
 def _make_found(visible_tree: VisibleTree, found: Sequence[str], decision: AgentDecision) -> DescentResult:

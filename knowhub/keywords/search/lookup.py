@@ -20,21 +20,13 @@ from knowhub.keywords.model import (
     TextRows,
     TreeOptions,
 )
-from knowhub.keywords.search.agent import KeywordAgent
+from knowhub.keywords.search.agent import NO_MODEL, KeywordAgent
 from knowhub.keywords.search.prompts import Goal
 from knowhub.keywords.search.text_search import Nearest, NearKeywords
 from knowhub.keywords.tree import BY_KEYWORD, BY_PINYIN, BY_TOKEN, Info
 
-EMPTY_QUERY = "empty_query"
 EXACT = "exact"
-PINYIN = "pinyin"
-BY_ID = "id"
-BY_PATH = "path"
 _EXPANDED_INFOS = 5
-DISAMBIGUATED = "disambiguated"
-UNDECIDED = "undecided"
-LLM_DISABLED = "exact_miss_llm_disabled"
-NO_LLM = "exact_miss_no_llm"
 GONE = "gone_meanwhile"
 DEGRADED = ("llm",)
 
@@ -106,7 +98,7 @@ class KeywordSearch:
         await self._store.refresh(ctx.account)
         request = _SearchRequest(ctx, query, tuple(self._text.tokens(query)))
         if not request.tokens:
-            return KeywordSearchResult(SearchStatus.NOT_FOUND, reason=EMPTY_QUERY)
+            return KeywordSearchResult(SearchStatus.NOT_FOUND, reason="empty_query")
         chooses = disambiguate and self._agent.available
         cached: KeywordSearchResult | None = self._cache.get(request.cache_key)
         if cached is not None and not (chooses and cached.status is SearchStatus.AMBIGUOUS):
@@ -121,20 +113,20 @@ class KeywordSearch:
         found = self._find_by_id_or_path(view, request)
         if found is None and expand and self._agent.available:
             found = await self._descend(request)
-        return found or await self._make_not_found(request, NO_LLM if expand else LLM_DISABLED)
+        return found or await self._make_not_found(request, NO_MODEL if expand else "exact_miss_llm_disabled")
 
     def _find_by_id_or_path(self, view: View, request: "_SearchRequest") -> KeywordSearchResult | None:
         """Find a keyword by its id, its path or its full pinyin."""
         ctx, query = request.ctx, request.query
         named = rendering.get_visible_node(view, ctx, query.strip())
         if named is not None:
-            return self._render_match(view, ctx, named, BY_ID)[0]
+            return self._render_match(view, ctx, named, "id")[0]
         seen = rendering.find_by_path(view, ctx, self._text, query) if rendering.SEPARATOR in query else []
         if seen:
-            return self._make_answer(view, ctx, seen, BY_PATH)[0]
+            return self._make_answer(view, ctx, seen, "path")[0]
         spelt = _join_nodes(view.lookup(BY_PINYIN, token) for token in request.tokens)
         seen = [node for node in spelt if ctx.sees(node.audience) and self._has_full_pinyin(view, request, node)]
-        return self._match_names(view, request, seen, PINYIN) if seen else None
+        return self._match_names(view, request, seen, "pinyin") if seen else None
 
     def _has_full_pinyin(self, view: View, request: "_SearchRequest", node: Node) -> bool:
         # Many words share their initials, so initials give candidates, never a match.
@@ -163,7 +155,7 @@ class KeywordSearch:
         left = _list_visible_nodes(view, ctx, _ids(nodes))
         node = next((item for item in left if item.id == chosen.node_id), None)
         if node is not None:
-            return self._render_match(view, ctx, node, DISAMBIGUATED)[0]
+            return self._render_match(view, ctx, node, "disambiguated")[0]
         if not left:
             return await self._make_not_found(request, GONE)
         found, _ = self._make_answer(view, ctx, left, EXACT)
@@ -171,7 +163,7 @@ class KeywordSearch:
             return found
         if chosen.failure is not None:
             return replace(found, reason=chosen.failure, degraded=DEGRADED)
-        return replace(found, reason=chosen.reason or UNDECIDED)
+        return replace(found, reason=chosen.reason or "undecided")
 
     async def _descend(self, request: "_SearchRequest") -> KeywordSearchResult:
         """Let the model walk down the tree. If it finds nothing or fails, the candidates are those without a model."""
@@ -280,7 +272,7 @@ class _SearchRequest:
     @property
     def cache_key(self) -> str:
         """The key of the answer by name."""
-        return f"exact:{self.ctx.account}:{rendering.make_reader_key(self.ctx)}:{' '.join(self.tokens)}"
+        return f"exact:{self.ctx.account}:{rendering.make_reader_key(self.ctx.visible)}:{' '.join(self.tokens)}"
 
 
 def _render_nodes(view: View, ctx: RequestContext, nodes: Iterable[Node]) -> tuple[bytes, ...]:

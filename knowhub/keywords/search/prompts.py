@@ -304,8 +304,8 @@ def _make_request(function: str, task: str, data: Mapping[str, Any]) -> ChatRequ
     return make_question(function, f"{task}\n{_RULES}", data, SCHEMAS[function])
 
 
+MAX_NAME = 200
 _MAX_REASON = 500
-_MAX_NAME = 200
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -315,6 +315,11 @@ class ModelAnswer:
     reason: str = ""
     calls: Sequence[Row] = ()
     failure: str | None = None
+
+
+def parse_reason(answer: Mapping[str, Any]) -> str:
+    """Return the reason that an answer gives, cut to 500 characters."""
+    return short_text(answer.get("reason"), _MAX_REASON)
 
 
 class AgentAction(StrEnum):
@@ -327,34 +332,23 @@ class AgentAction(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class AgentDecision:
-    """A parsed answer to `pick_branch` with ids in place of idx.
+    """A parsed answer to `pick_branch`: `targets` are the ids of the candidates that its action names.
 
     `strays` says that it also named unknown candidates.
     """
 
     action: AgentAction
-    node_id: str | None = None
-    node_ids: tuple[str, ...] = ()
+    targets: tuple[str, ...] = ()
     suggest_name: str | None = None
-    candidate_ids: tuple[str, ...] = ()
     reason: str = ""
     strays: bool = False
-
-    @property
-    def targets(self) -> tuple[str, ...]:
-        """The targets of a jump or a match: `node_ids` if it named any, else `node_id`."""
-        return self.node_ids or ((self.node_id,) if self.node_id is not None else ())
-
-    @property
-    def named_ids(self) -> tuple[str, ...]:
-        """Every keyword that the answer names."""
-        return (*self.targets, *self.candidate_ids)
 
 
 def parse_decision(answer: object, choices: NumberedChoices) -> AgentDecision | None:
     """Parse an answer; None if it is no decision. Never raises.
 
-    Pointers to unknown candidates are dropped.
+    `node_ids` count before `node_id`, and `candidate_ids` of an ambiguous answer before both. Pointers to unknown
+    candidates are dropped.
     """
     if not isinstance(answer, Mapping):
         return None
@@ -365,14 +359,13 @@ def parse_decision(answer: object, choices: NumberedChoices) -> AgentDecision | 
         return None
     listed, single = list_pointers(answer.get("node_ids")), list_pointers(answer.get("node_id"))
     offered = list_pointers(answer.get("candidate_ids"))
-    named = offered if action is AgentAction.AMBIGUOUS and offered else listed or single
-    node_ids, node_id = choices.pick_all(listed), choices.pick_all(single)
+    is_ambiguous = action is AgentAction.AMBIGUOUS
+    named = (offered if is_ambiguous else []) or listed or single
+    targets = choices.pick_all(named)
     return AgentDecision(
         action=action,
-        node_id=node_id[0] if node_id and not listed else None,
-        node_ids=node_ids,
-        suggest_name=short_text(answer.get("suggest_name"), _MAX_NAME) or None,
-        candidate_ids=choices.pick_all(offered or listed or single) if action is AgentAction.AMBIGUOUS else (),
-        reason=short_text(answer.get("reason"), _MAX_REASON),
+        targets=targets if is_ambiguous or listed else targets[:1],
+        suggest_name=short_text(answer.get("suggest_name"), MAX_NAME) or None,
+        reason=parse_reason(answer),
         strays=any(choices.pick(item) is None for item in named),
     )

@@ -19,8 +19,8 @@ from knowhub.keywords.model import ROOT_ID, Dropped, RelationType, TreeFormat
 from knowhub.web.json_text import MAX_WRONG_LINES, JsonLimits, parse_json_lines
 from knowhub.web.schemas.keywords import MAX_LINKS, InfoFields, KeywordItem, Relation, RowId
 from knowhub.web.schemas.parts import Part
-from knowhub.web.tree_files.skos import parse_skos, render_skos
-from knowhub.web.tree_files.tables import parse_csv, parse_outline, render_csv, render_outline
+from knowhub.web.tree_files.skos import SKOS_BEGIN, SKOS_END, parse_skos, render_concept
+from knowhub.web.tree_files.tables import COLUMNS, parse_csv, parse_outline, render_fields, render_line, render_record
 
 _ITEM: Final = re.compile(r"\b(keywords|infos)\.(\d+)")
 _KEYWORD_FIELDS: Final = ("name", "aliases", "description", "metadata", "scopes", "owner")
@@ -133,12 +133,17 @@ def render_tree(
     form: TreeFormat, keywords: Iterator[ExportedKeyword | None], infos: Iterator[ExportedInfo | None]
 ) -> Iterator[bytes]:
     """Yield the parts of an export; an empty part for what is not exported, so that the caller may pause."""
+    begin, render, end = {
+        TreeFormat.JSONL: ("", _render_keyword, ""),
+        TreeFormat.SKOS: (SKOS_BEGIN, render_concept, SKOS_END),
+        TreeFormat.OUTLINE: ("", render_line, ""),
+        TreeFormat.CSV: (render_fields(COLUMNS), render_record, ""),
+    }[form]
+    yield begin.encode()
+    yield from (b"" if keyword is None else render(keyword).encode() for keyword in keywords)
     if form is TreeFormat.JSONL:
-        yield from (b"" if keyword is None else _render_keyword(keyword) for keyword in keywords)
         yield from (b"" if info is None else _render_info(info) for info in infos)
-        return
-    render = {TreeFormat.SKOS: render_skos, TreeFormat.OUTLINE: render_outline, TreeFormat.CSV: render_csv}[form]
-    yield from (part.encode() for part in render(keywords))
+    yield end.encode()
 
 
 def _decode(text: bytes) -> str:
@@ -148,12 +153,12 @@ def _decode(text: bytes) -> str:
         raise InvalidInput.of("body", f"is not UTF-8 text: {error.reason} at byte {error.start}") from error
 
 
-def _render_keyword(keyword: ExportedKeyword) -> bytes:
+def _render_keyword(keyword: ExportedKeyword) -> str:
     row = keyword.row
     parent = {} if keyword.parent_id is None else {"parent_ref": keyword.parent_id}
     rest = {name: row[name] for name in _KEYWORD_FIELDS}
     twin = {"allow_duplicate": True} if keyword.is_twin else {}
-    return orjson.dumps({"kind": "keyword", "ref": row["id"], **parent, **rest, **twin}) + b"\n"
+    return orjson.dumps({"kind": "keyword", "ref": row["id"], **parent, **rest, **twin}).decode() + "\n"
 
 
 def _render_info(info: ExportedInfo) -> bytes:
@@ -194,7 +199,7 @@ def _parse_tree_lines(lines: Sequence[tuple[int, bytes]], limits: JsonLimits, no
     rows, errors = parse_json_lines(lines, limits, _parse_line)
     keywords = {number: row for number, row in rows.items() if isinstance(row, KeywordLine)}
     infos = {number: row for number, row in rows.items() if isinstance(row, InfoLine)}
-    errors += [*_link_errors(infos), *_reference_errors(keywords, infos)]
+    errors += _find_wrong_links(keywords, infos)
     if errors:
         named = [FieldError(error.field.replace("lines", noun, 1), error.message) for error in errors]
         raise InvalidInput(f"{named[0].field}: {named[0].message}; nothing was imported", named[:MAX_WRONG_LINES])
@@ -212,14 +217,12 @@ def _parse_line(value: Any) -> KeywordLine | InfoLine:  # noqa: ANN401 -- any JS
     raise ValueError("must say its `kind`: keyword or info")
 
 
-def _link_errors(infos: Mapping[int, InfoLine]) -> Iterator[FieldError]:
+def _find_wrong_links(keywords: Mapping[int, KeywordLine], infos: Mapping[int, InfoLine]) -> Iterator[FieldError]:
+    """Yield too many links of an info, parents and links that name no line, and the refs that two lines share."""
     for number, info in infos.items():
         if len(info.links) + len(info.keyword_ids) > MAX_LINKS:
             yield FieldError(f"lines.{number}.links", f"at most {MAX_LINKS}, including `keyword_ids`")
 
-
-def _reference_errors(keywords: Mapping[int, KeywordLine], infos: Mapping[int, InfoLine]) -> Iterator[FieldError]:
-    """Yield the parents and links that name no line, and the refs that two lines share."""
     refs: set[str] = set()
     for number, keyword in keywords.items():
         if keyword.parent_ref is not None and keyword.parent_ref not in refs:

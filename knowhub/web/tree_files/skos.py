@@ -1,7 +1,7 @@
 """Keywords as SKOS in RDF/XML: each is a concept with its names, its definition and the concept above it."""
 
 import xml.etree.ElementTree as ET
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from io import BytesIO
 from typing import Any, Final
 from xml.sax.saxutils import escape, quoteattr
@@ -28,10 +28,11 @@ _MAX_UNBROKEN: Final = 2 * 1024 * 1024
 # The name of a concept with labels in several languages.
 _LANGUAGES: Final = ("", "zh", "en")
 
-_HEADER: Final = f"""<?xml version="1.0" encoding="UTF-8"?>
+SKOS_BEGIN: Final = f"""<?xml version="1.0" encoding="UTF-8"?>
 <rdf:RDF xmlns:rdf="{_RDF[1:-1]}" xmlns:skos="{_SKOS[1:-1]}">
 <skos:ConceptScheme rdf:about="urn:knowhub:keywords"/>
 """
+SKOS_END: Final = "</rdf:RDF>\n"
 # A keyword has one description: a definition, else a note.
 _DESCRIPTIONS: Final = (f"{_SKOS}definition", f"{_SKOS}scopeNote")
 _NAMES: Final = (f"{_SKOS}prefLabel", _LABEL)
@@ -49,24 +50,17 @@ _MAX_PROPERTIES: Final = 20
 _UNWRITABLE: Final = dict.fromkeys((*range(9), 11, 12, *range(14, 32), 65534, 65535))
 
 
-def render_skos(keywords: Iterable[ExportedKeyword | None]) -> Iterator[str]:
-    """Yield the parts of a document: prefLabel, altLabel, definition, and broader or topConceptOf."""
-    yield _HEADER
-    for keyword in keywords:
-        if keyword is None:
-            yield ""
-            continue
-        row = keyword.row
-        yield f"<skos:Concept rdf:about={quoteattr(_URN + row['id'])}>\n"
-        yield _render_text("prefLabel", row["name"])
-        yield from (_render_text("altLabel", alias) for alias in row["aliases"])
-        if row["description"]:
-            yield _render_text("definition", row["description"])
-        above = ("topConceptOf", "urn:knowhub:keywords")
-        if keyword.parent_id is not None:
-            above = ("broader", _URN + keyword.parent_id)
-        yield f"  <skos:{above[0]} rdf:resource={quoteattr(above[1])}/>\n</skos:Concept>\n"
-    yield "</rdf:RDF>\n"
+def render_concept(keyword: ExportedKeyword) -> str:
+    """Return a keyword as a concept: prefLabel, altLabel, definition, and broader or topConceptOf."""
+    row, parent_id = keyword.row, keyword.parent_id
+    texts = [("prefLabel", row["name"]), *(("altLabel", alias) for alias in row["aliases"])]
+    texts += [("definition", row["description"])] if row["description"] else []
+    above = ("topConceptOf", "urn:knowhub:keywords") if parent_id is None else ("broader", _URN + parent_id)
+    return (
+        f"<skos:Concept rdf:about={quoteattr(_URN + row['id'])}>\n"
+        + "".join(_render_text(*text) for text in texts)
+        + f"  <skos:{above[0]} rdf:resource={quoteattr(above[1])}/>\n</skos:Concept>\n"
+    )
 
 
 def parse_skos(document: bytes) -> tuple[list[tuple[int, dict[str, Any]]], Dropped]:

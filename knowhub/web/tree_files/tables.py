@@ -3,7 +3,7 @@
 import csv
 import io
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from knowhub.core.errors import FieldError, InvalidInput
@@ -18,17 +18,13 @@ _TAB_COLUMNS: Final = 8
 _MAX_NAMED: Final = 100
 
 
-def render_outline(keywords: Iterable[ExportedKeyword | None]) -> Iterator[str]:
-    """Yield a line for each keyword, two spaces a level: its name and its aliases, with ` | ` between them."""
-    for keyword in keywords:
-        if keyword is None:
-            yield ""
-            continue
-        names = [keyword.row["name"], *keyword.row["aliases"]]
-        line = _SEPARATOR.join(" ".join(name.split()).replace("|", "\\|") for name in names)
-        # A name may begin like an item of a list, or with the sign that says so.
-        escaped = f"\\{line}" if _BULLET.match(line) or line.startswith("\\") else line
-        yield f"{_INDENT * keyword.level}{escaped}\n"
+def render_line(keyword: ExportedKeyword) -> str:
+    """Return a keyword as a line of an outline, two spaces a level: its name and its aliases, with ` | ` between."""
+    names = [keyword.row["name"], *keyword.row["aliases"]]
+    line = _SEPARATOR.join(" ".join(name.split()).replace("|", "\\|") for name in names)
+    # A name may begin like an item of a list, or with the sign that says so.
+    escaped = f"\\{line}" if _BULLET.match(line) or line.startswith("\\") else line
+    return f"{_INDENT * keyword.level}{escaped}\n"
 
 
 def parse_outline(text: str) -> list[tuple[int, dict[str, Any]]]:
@@ -53,16 +49,19 @@ def parse_outline(text: str) -> list[tuple[int, dict[str, Any]]]:
     return rows
 
 
-def render_csv(keywords: Iterable[ExportedKeyword | None]) -> Iterator[str]:
-    """Yield the lines of a table of keywords with a header; aliases are separated by ` | `."""
-    yield _format_line(COLUMNS)
-    for keyword in keywords:
-        if keyword is None:
-            yield ""
-            continue
-        row = keyword.row
-        aliases = _SEPARATOR.join(alias.replace("|", "\\|") for alias in row["aliases"])
-        yield _format_line([row["id"], keyword.parent_id or "", row["name"], aliases, row["description"]])
+def render_record(keyword: ExportedKeyword) -> str:
+    """Return a keyword as a record of CSV with the fields of `COLUMNS`; aliases are separated by ` | `."""
+    row = keyword.row
+    aliases = _SEPARATOR.join(alias.replace("|", "\\|") for alias in row["aliases"])
+    return render_fields([row["id"], keyword.parent_id or "", row["name"], aliases, row["description"]])
+
+
+def render_fields(values: Sequence[str]) -> str:
+    """Return a record of CSV."""
+    buffer = io.StringIO()
+    # A field is quoted if it has a character of the end of a line.
+    csv.writer(buffer, lineterminator="\r\n").writerow(values)
+    return buffer.getvalue().removesuffix("\r\n") + "\n"
 
 
 def parse_csv(text: str) -> list[tuple[int, dict[str, Any]]]:
@@ -128,10 +127,3 @@ def sort_by_parent(
         if parent is not None:
             row["parent_ref"] = rows[parent][2]["ref"]
     return [(number, row) for number, _, row in placed]
-
-
-def _format_line(values: Sequence[str]) -> str:
-    buffer = io.StringIO()
-    # A field is quoted if it has a character of the end of a line.
-    csv.writer(buffer, lineterminator="\r\n").writerow(values)
-    return buffer.getvalue().removesuffix("\r\n") + "\n"

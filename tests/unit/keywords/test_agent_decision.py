@@ -5,7 +5,7 @@ import math
 import pytest
 
 from knowhub.core.model_calls import MAX_POINTED, NumberedChoices
-from knowhub.keywords.search.prompts import AgentAction, parse_decision
+from knowhub.keywords.search.prompts import AgentAction, AgentDecision, parse_decision
 
 IDS = ["a1", "b2", "c3"]
 
@@ -41,66 +41,47 @@ def test_other_values_select_no_candidate(choices: NumberedChoices) -> None:
     assert [choices.pick(pointed) for pointed in (*numbers, *texts, *others)] == [None] * 31
 
 
-def test_several_targets_come_before_a_single_one(choices: NumberedChoices) -> None:
-    both = parse_decision({"action": "match", "node_ids": [2, "3", 2, "c3"], "node_id": 1}, choices)
-    single = parse_decision({"action": "match", "node_ids": [], "node_id": "1"}, choices)
-    blanks = parse_decision({"action": "match", "node_ids": [None, "", " "], "node_id": 1}, choices)
-    strange = parse_decision({"action": "match", "node_ids": [99], "node_id": 1}, choices)
-    none = parse_decision({"action": "match", "node_ids": None, "node_id": ""}, choices)
-
-    assert both is not None
-    assert (both.targets, both.strays) == (("b2", "c3"), False)
-    assert single is not None
-    assert (single.targets, single.strays) == (("a1",), False)
-    assert blanks is not None
-    assert (blanks.targets, blanks.strays) == (("a1",), False)
-    assert strange is not None
-    assert (strange.targets, strange.strays) == ((), True)
-    assert none is not None
-    assert (none.targets, none.strays) == ((), False)
+def decide(answer: object, choices: NumberedChoices) -> AgentDecision:
+    decision = parse_decision(answer, choices)
+    assert decision is not None
+    return decision
 
 
-def test_a_scalar_for_a_list_and_a_list_for_a_scalar_are_read(choices: NumberedChoices) -> None:
-    scalar = parse_decision({"action": "jump", "node_ids": 2}, choices)
-    listed = parse_decision({"action": "jump", "node_id": [3]}, choices)
+@pytest.mark.parametrize(
+    ("pointers", "targets", "strays"),
+    [
+        ({"node_ids": [2, "3", 2, "c3"], "node_id": 1}, ("b2", "c3"), False),
+        ({"node_ids": [], "node_id": "1"}, ("a1",), False),
+        ({"node_ids": [None, "", " "], "node_id": 1}, ("a1",), False),
+        ({"node_ids": [99], "node_id": 1}, (), True),
+        ({"node_ids": None, "node_id": ""}, (), False),
+        pytest.param({"node_ids": 2}, ("b2",), False, id="a scalar for a list"),
+        pytest.param({"node_id": [3]}, ("c3",), False, id="a list for a scalar"),
+    ],
+)
+def test_several_targets_come_before_a_single_one(
+    choices: NumberedChoices, pointers: dict[str, object], targets: tuple[str, ...], strays: bool
+) -> None:
+    decision = decide({"action": "match", **pointers}, choices)
 
-    assert scalar is not None
-    assert scalar.targets == ("b2",)
-    assert listed is not None
-    assert listed.targets == ("c3",)
+    assert (decision.targets, decision.strays) == (targets, strays)
 
 
 def test_all_fields_of_an_answer_are_read(choices: NumberedChoices) -> None:
-    decision = parse_decision(
-        {
-            "action": "ambiguous",
-            "candidate_ids": [1, "2", 9],
-            "jump_depth": 2,
-            "suggest_name": " R\n ",
-            "reason": "why",
-        },
-        choices,
-    )
+    names = {"candidate_ids": [1, "2", 9], "jump_depth": 2, "suggest_name": " R\n ", "reason": "why"}
 
-    assert decision is not None
-    assert decision.action is AgentAction.AMBIGUOUS
-    assert decision.candidate_ids == ("a1", "b2")
-    assert decision.strays
-    assert (decision.suggest_name, decision.reason) == ("R", "why")
+    decision = decide({"action": "ambiguous", **names}, choices)
+
+    assert decision == AgentDecision(AgentAction.AMBIGUOUS, ("a1", "b2"), "R", "why", strays=True)
 
 
 def test_long_lists_and_texts_are_cut(choices: NumberedChoices) -> None:
     many = NumberedChoices([f"k{number}" for number in range(200)])
 
-    long = parse_decision({"action": "match", "node_ids": list(range(10_000)), "reason": "x" * 10_000}, many)
-    odd = parse_decision(
-        {"action": "missing", "suggest_name": ["R"], "reason": {"no": "text"}, "jump_depth": True}, choices
-    )
+    long = decide({"action": "match", "node_ids": list(range(10_000)), "reason": "x" * 10_000}, many)
+    odd = decide({"action": "missing", "suggest_name": ["R"], "reason": {"no": "text"}, "jump_depth": True}, choices)
 
-    assert long is not None
-    assert len(long.targets) == MAX_POINTED
-    assert len(long.reason) == 500
-    assert odd is not None
+    assert (len(long.targets), len(long.reason)) == (MAX_POINTED, 500)
     assert (odd.suggest_name, odd.reason) == (None, "")
 
 

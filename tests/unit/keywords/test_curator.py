@@ -7,25 +7,16 @@ from typing import Any
 
 import pytest
 
-from knowhub.core.background_writes import DecisionLog
 from knowhub.core.errors import InvalidInput
 from knowhub.core.language_models import ChatRequest
-from knowhub.core.request_context import RequestContext
-from knowhub.keywords.cache import RecentMatchesByReader
-from knowhub.keywords.curate.curator import MAX_CALLS, SHOWN_A_CALL, Curator
+from knowhub.keywords.curate.curator import MAX_CALLS, SHOWN_A_CALL
 from knowhub.keywords.curate.plan import MAX_STEPS, MAX_UNDESCRIBED
-from knowhub.keywords.info_service import InfoService
-from knowhub.keywords.model import KEYWORDS, LINKS, ROOT_ID, NewKeyword, TreeOptions
-from knowhub.keywords.search.agent import KeywordAgent
-from knowhub.keywords.search.text_search import NearKeywords
-from knowhub.keywords.service import DeleteOptions, KeywordService
-from knowhub.keywords.tree import BY_KEYWORD, find_keyword, list_keywords
-from knowhub.operations.service import OperationsService
-from knowhub.wiring.collections import COLLECTIONS
-from tests.builders import CountedIds, FakeClock, caller, local
-from tests.fakes.memory_store import MemoryStore
+from knowhub.keywords.model import ROOT_ID, NewKeyword
+from knowhub.keywords.tree import find_keyword
+from tests.builders import caller, local
 from tests.fakes.plain_text import PlainText
-from tests.fakes.queued_chat import NEVER, QueuedChat, read_fenced
+from tests.fakes.queued_chat import NEVER, read_fenced
+from tests.unit.keywords.tree_hub import hub_with
 
 pytestmark = pytest.mark.anyio
 
@@ -36,41 +27,15 @@ ACCEPT: dict[str, list[int]] = {"refused": []}
 class CuratedTree:
     """A tree on a store in memory, with a model that gives `answers`, or without a model."""
 
-    def __init__(self, *answers: object, options: TreeOptions | None = None) -> None:
-        options = options or TreeOptions()
-        ids = CountedIds()
-        self.store = MemoryStore(FakeClock(), ids)
-        self.chat = QueuedChat(answers) if answers else None
-        self.decision_log = DecisionLog(self.store)
-        nobody = KeywordAgent(None, RecentMatchesByReader(), options)
-        agent = KeywordAgent(self.chat, RecentMatchesByReader(), options, note=self.decision_log.note)
-        text = PlainText()
-        self.keywords = KeywordService(self.store, NearKeywords(text), ids, nobody, options)
-        self.infos = InfoService(self.store, text, ids, nobody, options)
-        self.curator = Curator(self.store, text, ids, agent, options)
-        self.operations = OperationsService(self.store, ids, COLLECTIONS)
+    def __init__(self, *answers: object, **options: Any) -> None:  # noqa: ANN401 -- any option
+        hub = hub_with(answers or None, text=PlainText(), **options)
+        self.store, self.chat, self.keywords, self.curator = hub.store, hub.chat, hub.keywords, hub.curator
         self.ids: dict[str, str] = {}
 
-    async def plant(self, *names: str, below: str = ROOT_ID, ctx: RequestContext | None = None, **fields: Any) -> None:  # noqa: ANN401 -- any field
+    async def plant(self, *names: str, below: str = ROOT_ID, **fields: Any) -> None:  # noqa: ANN401 -- any field
         for name in names:
             new = NewKeyword(name, self.ids.get(below, below), allow_duplicate=True, **fields)
-            self.ids[name] = (await self.keywords.create(ctx or local(), new, auto_place=False)).record["id"]
-
-    def rows(self) -> dict[str, dict[str, Any]]:
-        """Return every live row without the fields that count writes."""
-        view = self.store.view("default")
-        keywords = [view.get(KEYWORDS, node.id) or {} for node in list_keywords(view)]
-        links = [
-            view.get(LINKS, f"{link.info_id}:{row['id']}") or {}
-            for row in keywords
-            for link in view.lookup(BY_KEYWORD, row["id"])
-        ]
-        return {
-            row.get("id") or f"{row['info_id']}:{row['keyword_id']}": {
-                name: value for name, value in row.items() if name not in {"version", "updated_at"}
-            }
-            for row in (*keywords, *links)
-        }
+            self.ids[name] = (await self.keywords.create(local(), new)).record["id"]
 
     def parent_of(self, name: str) -> str | None:
         node = find_keyword(self.store.view("default"), self.ids[name])
@@ -85,26 +50,6 @@ def step_kinds(plan: Mapping[str, Any]) -> list[str]:
 def by_name(build: Callable[[dict[str, int]], object]) -> Callable[[ChatRequest], object]:
     """Answer with the result of `build`, called with the idx of each shown name."""
     return lambda question: build({node["name"]: node["idx"] for node in read_fenced(question)["nodes"]})
-
-
-async def test_a_plan_has_steps_with_reasons_and_changes_nothing() -> None:
-    garden = CuratedTree()
-    await garden.plant("Python", "Python 装饰器")
-    await garden.plant("Golang", aliases=["go"])
-    await garden.plant("Go")
-    before, seq = garden.rows(), garden.store.last_seq
-
-    plan = await garden.curator.reorganize(local())
-
-    merge, move = plan["steps"]
-    assert (garden.rows(), garden.store.last_seq) == (before, seq)
-    assert merge["kind"] == "merge"
-    assert merge["into"] == {"id": garden.ids["Golang"], "name": "Golang", "path": "root / Golang", "version": 1}
-    assert (move["node"]["name"], move["to"]["path"], bool(move["reason"])) == ("Python 装饰器", "root / Python", True)
-    assert (plan["scope_id"], plan["scope_name"], plan["degraded"]) == (ROOT_ID, "root", [])
-    assert plan["missing_description_count"] == len(plan["missing_descriptions"]) == 4
-    assert plan["summary"] == "2 steps: 1 merges, 1 moves; 4 keywords were gone through"
-    assert json.loads(json.dumps(plan)) == plan
 
 
 async def test_after_a_plan_the_rules_find_nothing_more() -> None:
@@ -176,7 +121,6 @@ async def test_a_large_tree_is_shown_in_at_most_ten_parts() -> None:
 
     plan = await garden.curator.reorganize(local())
 
-    assert garden.chat is not None
     shown = [[node["name"] for node in read_fenced(question)["nodes"]] for question in garden.chat.questions]
     assert [len(names) for names in shown] == [SHOWN_A_CALL] * MAX_CALLS
     assert {names[0] for names in shown} == {"root"}
@@ -186,12 +130,11 @@ async def test_a_large_tree_is_shown_in_at_most_ten_parts() -> None:
 
 
 async def test_all_calls_share_one_budget() -> None:
-    garden = CuratedTree({}, NEVER, {}, options=TreeOptions(write_budget_s=0.2))
+    garden = CuratedTree({}, NEVER, {}, write_budget_s=0.2)
     await garden.keywords.create_batch(local(), [NewKeyword(f"n{number}") for number in range(500)])
 
     plan = await garden.curator.reorganize(local())
 
-    assert garden.chat is not None
     assert plan["degraded"] == ["llm"]
     assert len(garden.chat.budgets) == 2
     assert garden.chat.budgets[1] <= garden.chat.budgets[0] <= 0.2
@@ -205,35 +148,29 @@ async def test_a_model_may_refuse_rule_steps_and_sees_both_keywords() -> None:
 
     plan = await garden.curator.reorganize(local())
 
-    assert garden.chat is not None
     (first, _) = read_fenced(garden.chat.questions[0])["steps"]
     assert (first["kind"], first["target"]["description"]) == ("move", "A language.")
     assert [step["node"]["name"] for step in plan["steps"]] == ["Go 并发"]
 
 
 async def test_a_plan_uses_the_state_after_the_model_calls() -> None:
-    garden = CuratedTree()
+    answer = by_name(lambda idx: {"descriptions": [{"node_id": idx["Go"], "description": "A language."}]})
+    garden = CuratedTree(ACCEPT, answer)
     await garden.plant("Python", "Python 装饰器", "Go", "语言", "gone")
 
-    class MovingChat(QueuedChat):
-        async def chat(self, question: ChatRequest, timeout_s: float) -> Any:  # noqa: ANN401 -- a Reply
-            if question.function == "review_plan":
-                await garden.keywords.move(local(), garden.ids["Python"], garden.ids["Python 装饰器"])
-                await garden.keywords.move(local(), garden.ids["Go"], garden.ids["语言"])
-                await garden.keywords.delete(local(), garden.ids["gone"], DeleteOptions())
-            return await super().chat(question, timeout_s)
+    async def change() -> None:
+        await garden.keywords.move(local(), garden.ids["Python"], garden.ids["Python 装饰器"])
+        await garden.keywords.move(local(), garden.ids["Go"], garden.ids["语言"])
+        await garden.keywords.delete(local(), garden.ids["gone"])
 
-    answer = by_name(lambda idx: {"descriptions": [{"node_id": idx["Go"], "description": "A language."}]})
-    chat = MovingChat([ACCEPT, answer])
-    agent = KeywordAgent(chat, RecentMatchesByReader(), TreeOptions())
-    curator = Curator(garden.store, PlainText(), CountedIds(10_000), agent, TreeOptions())
+    garden.chat.happens = change
 
-    plan = await curator.reorganize(local())
+    plan = await garden.curator.reorganize(local())
 
     assert step_kinds(plan) == ["describe"]
     assert {description["name"] for description in plan["missing_descriptions"]} == {"Python", "Python 装饰器", "语言"}
     assert (plan["steps"][0]["node"]["version"], plan["steps"][0]["node"]["path"]) == (2, "root / 语言 / Go")
-    assert (await curator.apply(local(), plan)).operation_id is not None
+    assert (await garden.curator.apply(local(), plan)).operation_id is not None
 
 
 async def test_hidden_keywords_are_neither_scope_nor_part_of_a_plan() -> None:
@@ -252,7 +189,7 @@ async def test_hidden_keywords_are_neither_scope_nor_part_of_a_plan() -> None:
 
 
 async def test_children_of_uncategorised_are_unplaced() -> None:
-    garden = CuratedTree(options=TreeOptions(uncategorized_name="未分类"))
+    garden = CuratedTree(uncategorized_name="未分类")
     await garden.plant("Python", "未分类", "工具")
     await garden.plant("Python 装饰器", below="未分类")
     await garden.plant("Python 调试", below="工具")

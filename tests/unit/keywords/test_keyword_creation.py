@@ -1,7 +1,9 @@
 """Creating keywords: what is refused, and what a model may decide."""
 
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
 
+import orjson
 import pytest
 
 from knowhub.core.errors import Conflict, InvalidInput
@@ -10,52 +12,21 @@ from knowhub.core.operation import IdempotencyKey, View
 from knowhub.core.owned_rows import SavedRow
 from knowhub.core.request_context import RequestContext
 from knowhub.keywords.cache import RecentMatchesByReader
-from knowhub.keywords.model import (
-    ROOT_ID,
-    NewKeyword,
-    Node,
-    TreeOptions,
-)
+from knowhub.keywords.model import ROOT_ID, NewKeyword, Node, TreeOptions
 from knowhub.keywords.search.agent import DedupDecision, KeywordAgent
 from knowhub.keywords.search.descent import DescentResult, ViewOf
 from knowhub.keywords.search.prompts import Goal, Intent
+from knowhub.keywords.search.text_search import NearKeywords
 from knowhub.keywords.service import DeleteOptions, KeywordService
 from knowhub.keywords.tree import BY_TOKEN
-from tests.builders import CountedIds, FakeClock
-from tests.fakes.memory_store import MemoryStore
+from tests.builders import CountedIds
 from tests.fakes.queued_chat import QueuedChat, point_to
-from tests.keyword_verbs import (
-    ANN,
-    BOB,
-    create_keyword,
-    get_last_operation,
-    list_child_names,
-    list_op_names,
-    read_keyword,
-    service_on,
-    service_with,
-)
+from tests.unit.keywords.tree_hub import ANN, BOB, TEXT, TreeHub, hub_with, list_names
 
 pytestmark = pytest.mark.anyio
 
 FAILED = ChatFailed(FailureReason.TIMEOUT, "too late")
-
-
-@pytest.fixture
-def store() -> MemoryStore:
-    return MemoryStore(FakeClock(), CountedIds())
-
-
-@pytest.fixture
-def service(store: MemoryStore) -> KeywordService:
-    return service_on(store)
-
-
-def retry_key(body: str = "b-1") -> IdempotencyKey:
-    return IdempotencyKey(principal="user:ann", method="POST", path="/api/keywords", key="k-1", body=body)
-
-
-# create
+KEY = IdempotencyKey(principal="user:ann", method="POST", path="/api/keywords", key="k-1", body="b-1")
 
 
 # a model chooses the place
@@ -70,59 +41,52 @@ def retry_key(body: str = "b-1") -> IdempotencyKey:
         ({"action": "match", "node_id": 99}, "agent_failure"),
     ],
 )
-async def test_a_failing_model_places_the_keyword_at_its_last_position(
-    store: MemoryStore, answer: object, reason: str
-) -> None:
-    others = service_on(store)
-    top = await create_keyword(others, "技术")
-    languages = await create_keyword(others, "编程语言", parent_id=top)
-    await create_keyword(others, "Python", parent_id=languages)
+async def test_a_failing_model_places_the_keyword_at_its_last_position(answer: object, reason: str) -> None:
     way = [point_to("技术", "jump"), point_to("编程语言", "jump"), answer]
-    options = TreeOptions(uncategorized_name="未分类")
+    hub = hub_with(way, uncategorized_name="未分类")
+    languages = await hub.keyword("编程语言", await hub.keyword("技术"))
+    await hub.keyword("Python", languages)
 
-    agent = KeywordAgent(QueuedChat(way), RecentMatchesByReader(), options)
+    agent = KeywordAgent(QueuedChat(way), RecentMatchesByReader(), TreeOptions())
     goal = Goal("Rust", Intent.SUGGEST_PARENT)
-    suggested = await agent.descend(ANN, lambda: store.view("default"), goal, 5.0)
-    created = await service_on(store, QueuedChat(way), options).create(ANN, NewKeyword("Rust"))
+    suggested = await agent.descend(ANN, lambda: hub.store.view("default"), goal, 5.0)
+    created = await hub.keywords.create(ANN, NewKeyword("Rust"))
 
     assert (created.record["parent_id"], suggested.parent_id) == (languages, languages)
     assert created.degraded == ["llm"]
     assert created.decided == {"placed": "suggested", "parent_id": languages, "reason": reason}
-    assert len((await get_last_operation(store)).agent_io or ()) == 3
+    assert len((await hub.last()).agent_io or ()) == 3
 
 
-async def test_a_failed_model_is_not_asked_again_if_its_parent_is_deleted(store: MemoryStore) -> None:
-    others = service_on(store)
-    top = await create_keyword(others, "技术")
-    await create_keyword(others, "编程语言", parent_id=top)
+async def test_a_failed_model_is_not_asked_again_if_its_parent_is_deleted(hub: TreeHub) -> None:
+    top = await hub.keyword("技术")
+    await hub.keyword("编程语言", top)
 
-    agent = InterruptedAgent(
-        [point_to("技术", "jump"), FAILED, FAILED], lambda: others.delete(ANN, top, DeleteOptions(cascade=True))
-    )
-    created = await service_with(store, agent).create(ANN, NewKeyword("Rust"))
+    answers = [point_to("技术", "jump"), FAILED, FAILED]
+    agent = InterruptedAgent(answers, lambda: hub.keywords.delete(ANN, top, DeleteOptions(cascade=True)))
+    created = await create_with(hub, agent, NewKeyword("Rust"))
 
     assert created.record["parent_id"] == ROOT_ID
     assert created.decided == {"placed": "root", "parent_id": ROOT_ID, "reason": "the suggested parent is gone"}
     assert (created.degraded, len(agent.chat.questions)) == (["llm"], 2)
 
 
-async def test_invalid_keywords_are_refused_before_the_model_call(store: MemoryStore) -> None:
-    chat = QueuedChat([point_to("top")])
-    service = service_on(store, chat)
-    await create_keyword(service, "top")
+async def test_invalid_keywords_are_refused_before_the_model_call() -> None:
+    hub = hub_with([point_to("top")])
+    await hub.keyword("top")
 
     with pytest.raises(Conflict):
-        await service.create(ANN, NewKeyword("x", aliases=["TOP"]))
+        await hub.keywords.create(ANN, NewKeyword("x", aliases=["TOP"]))
     with pytest.raises(InvalidInput):
-        await service.create(ANN, NewKeyword("!"))
+        await hub.keywords.create(ANN, NewKeyword("!"))
 
-    assert chat.questions == []
+    assert hub.chat.questions == []
 
 
 class InterruptedAgent(KeywordAgent):
     """Runs `meddle` between each answer of the model and its use."""
 
-    def __init__(self, answers: Iterable[object], meddle: Callable[[], Awaitable[object]]) -> None:
+    def __init__(self, answers: Sequence[object], meddle: Callable[[], Awaitable[object]]) -> None:
         self.chat = QueuedChat(answers)
         super().__init__(self.chat, RecentMatchesByReader(), TreeOptions())
         self._meddle = meddle
@@ -140,64 +104,67 @@ class InterruptedAgent(KeywordAgent):
         return decision
 
 
-async def test_a_parent_deleted_during_the_call_is_asked_for_again(store: MemoryStore) -> None:
-    others = service_on(store)
-    first, second = await create_keyword(others, "first"), await create_keyword(others, "second")
+async def create_with(hub: TreeHub, agent: KeywordAgent, new: NewKeyword, **how: Any) -> SavedRow:  # noqa: ANN401 -- any option
+    """Create a keyword in the tree of a hub with another agent."""
+    service = KeywordService(hub.store, NearKeywords(TEXT), CountedIds(1_000), agent, TreeOptions())
+    return await service.create(ANN, new, **how)
+
+
+async def test_a_parent_deleted_during_the_call_is_asked_for_again(hub: TreeHub) -> None:
+    first, second = await hub.keyword("first"), await hub.keyword("second")
 
     async def drop_first() -> None:
-        if store.view("default").lookup(BY_TOKEN, "first"):
-            await others.delete(ANN, first)
+        if hub.store.view("default").lookup(BY_TOKEN, "first"):
+            await hub.keywords.delete(ANN, first)
 
     agent = InterruptedAgent([point_to("first"), point_to("second")], drop_first)
-    created = await service_with(store, agent).create(ANN, NewKeyword("x"))
+    created = await create_with(hub, agent, NewKeyword("x"))
 
     assert (created.record["parent_id"], created.decided["placed"]) == (second, "suggested")
-    assert len((await get_last_operation(store)).agent_io or ()) == 2
+    assert len((await hub.last()).agent_io or ()) == 2
 
 
-async def test_a_namesake_deleted_during_the_call_is_no_merge_target(store: MemoryStore) -> None:
-    others = service_on(store)
-    there = await create_keyword(others, "Apple")
-    agent = InterruptedAgent([dedup_answer("merge")], lambda: others.delete(ANN, there))
+async def test_a_namesake_deleted_during_the_call_is_no_merge_target(hub: TreeHub) -> None:
+    there = await hub.keyword("Apple")
 
-    created = await service_with(store, agent).create(ANN, NewKeyword("apple"), auto_place=False, dedup_check=True)
+    agent = InterruptedAgent([dedup_answer("merge")], lambda: hub.keywords.delete(ANN, there))
+    created = await create_with(hub, agent, NewKeyword("apple"), auto_place=False, dedup_check=True)
 
     assert (created.record["name"], created.decided) == ("apple", {"dedup": "create_new"})
-    assert len((await get_last_operation(store)).agent_io or ()) == 1
+    assert len((await hub.last()).agent_io or ()) == 1
 
 
-async def test_uncategorised_is_created_once_for_unplaced_keywords(store: MemoryStore) -> None:
-    options = TreeOptions(uncategorized_name="未分类")
-    service = service_on(store, QueuedChat([{"action": "missing", "reason": "none"}] * 2), options)
-    await create_keyword(service, "top")
+async def test_uncategorised_is_created_once_for_unplaced_keywords() -> None:
+    hub = hub_with([{"action": "missing", "reason": "none"}] * 2, uncategorized_name="未分类")
+    await hub.keyword("top")
 
-    first = await service.create(ANN, NewKeyword("x"))
-    operation = await get_last_operation(store)
-    second = await service.create(ANN, NewKeyword("y"))
+    first = await hub.keywords.create(ANN, NewKeyword("x"))
+    operation = await hub.last()
+    second = await hub.keywords.create(ANN, NewKeyword("y"))
 
     home = first.record["parent_id"]
     assert [change.after["name"] for change in operation.changes] == ["未分类", "x"]
     assert first.decided == {"placed": "uncategorized", "parent_id": home, "reason": "none"}
     assert (first.record["name"], first.record["level"], second.record["parent_id"]) == ("x", 2, home)
-    assert await list_child_names(service) == ["top", "未分类"]
+    assert list_names((await hub.keywords.list_children(ANN, ROOT_ID)).records) == ["top", "未分类"]
 
 
-async def test_the_placement_prompt_has_aliases_and_description(store: MemoryStore) -> None:
-    await create_keyword(service_on(store), "动物")
-    chat = QueuedChat([point_to("动物")])
+async def test_the_placement_prompt_has_aliases_and_description() -> None:
+    hub = hub_with([point_to("动物")])
+    await hub.keyword("动物")
 
-    await service_on(store, chat).create(ANN, NewKeyword("Crane", aliases=["鹤"], description="一种动物"))
+    await hub.keywords.create(ANN, NewKeyword("Crane", aliases=["鹤"], description="一种动物"))
 
-    shown = chat.read_prompt()
+    shown = hub.chat.read_prompt()
     assert (shown["query"], shown["aliases"], shown["description"]) == ("Crane", ["鹤"], "一种动物")
 
 
-async def test_a_retry_is_answered_even_if_its_alias_is_now_taken(store: MemoryStore) -> None:
-    service = service_on(store, QueuedChat())
-    first = await service.create(ANN, NewKeyword("Python", aliases=["py"]), retry_key())
-    await create_keyword(service, "PY", parent_id=ROOT_ID)
+async def test_a_retry_is_answered_even_if_its_alias_is_now_taken() -> None:
+    hub = hub_with([])
+    first = await hub.keywords.create(ANN, NewKeyword("Python", aliases=["py"]), KEY)
+    await hub.keyword("PY")
 
-    again = await service.create(ANN, NewKeyword("Python", aliases=["py"]), retry_key())
+    again = await hub.keywords.create(ANN, NewKeyword("Python", aliases=["py"]), KEY)
 
     assert again == first
 
@@ -205,71 +172,75 @@ async def test_a_retry_is_answered_even_if_its_alias_is_now_taken(store: MemoryS
 # a model judges namesakes
 
 
-def dedup_answer(action: str, **fields: object) -> dict[str, object]:
-    return {"action": action, "node_id": 1, "reason": "the same"} | fields
+def dedup_answer(action: str) -> dict[str, object]:
+    return {"action": action, "node_id": 1, "reason": "the same"}
 
 
-async def create_with_dedup(store: MemoryStore, answer: object, new: NewKeyword, ctx: RequestContext = ANN) -> SavedRow:
-    return await service_on(store, QueuedChat([answer])).create(ctx, new, auto_place=False, dedup_check=True)
+async def create_with_dedup(hub: TreeHub, name: str, **fields: Any) -> SavedRow:  # noqa: ANN401 -- any field
+    return await hub.keywords.create(ANN, NewKeyword(name, **fields), auto_place=False, dedup_check=True)
 
 
-async def test_a_keyword_that_is_another_spelling_becomes_an_alias(store: MemoryStore) -> None:
-    there = await create_keyword(service_on(store), "Node.js")
+async def test_a_keyword_that_is_another_spelling_becomes_an_alias() -> None:
+    hub = hub_with([dedup_answer("alias_of")])
+    there = await hub.keyword("Node.js")
 
-    answered = await create_with_dedup(store, dedup_answer("alias_of"), NewKeyword("NodeJS"))
+    answered = await create_with_dedup(hub, "NodeJS")
 
     assert (answered.record["id"], answered.record["aliases"]) == (there, ["NodeJS"])
     assert answered.decided == {"dedup": "alias_of", "into": there}
-    assert await list_op_names(store) == ["create_root", "create_keyword", "update_keyword"]
-    assert [call["function"] for call in (await get_last_operation(store)).agent_io or ()] == ["dedup_check"]
+    operation = await hub.last()
+    assert operation.op == "update_keyword"
+    assert [call["function"] for call in operation.agent_io or ()] == ["dedup_check"]
 
 
-async def test_a_duplicate_adds_missing_fields_to_the_existing_keyword(store: MemoryStore) -> None:
-    there = await create_keyword(service_on(store), "Python", aliases=["py"])
+async def test_a_duplicate_adds_missing_fields_to_the_existing_keyword() -> None:
+    hub = hub_with([dedup_answer("merge")])
+    there = await hub.keyword("Python", aliases=["py"])
 
-    new = NewKeyword("python", aliases=["PY", "Python 3"], description="a language", metadata={"a": 1})
-    answered = await create_with_dedup(store, dedup_answer("merge"), new)
+    more = {"aliases": ["PY", "Python 3"], "description": "a language", "metadata": {"a": 1}}
+    answered = await create_with_dedup(hub, "python", **more)
 
     row = answered.record
     assert (row["id"], row["aliases"], row["description"]) == (there, ["py", "Python 3"], "a language")
     assert (row["metadata"], answered.decided) == ({"a": 1}, {"dedup": "merge", "into": there})
 
 
-async def test_a_duplicate_without_new_data_logs_only_the_decision(store: MemoryStore) -> None:
-    there = await create_keyword(service_on(store), "Python")
+async def test_a_duplicate_without_new_data_logs_only_the_decision() -> None:
+    hub = hub_with([dedup_answer("alias_of")])
+    there = await hub.keyword("Python")
 
-    answered = await create_with_dedup(store, dedup_answer("alias_of"), NewKeyword("Python"))
+    answered = await create_with_dedup(hub, "Python")
 
     assert (answered.record["id"], answered.record["version"], answered.operation_id) == (there, 1, None)
-    operation = await get_last_operation(store)
+    operation = await hub.last()
     assert (operation.op, operation.changes, len(operation.agent_io or ())) == ("agent_decision", [], 1)
 
 
-async def test_a_failed_dedup_creates_the_keyword_and_is_reported(store: MemoryStore) -> None:
-    await create_keyword(service_on(store), "Apple")
+@pytest.mark.parametrize("answers", [[FAILED], None], ids=["a failure", "no model"])
+async def test_a_failed_dedup_creates_the_keyword_and_is_reported(answers: list[object] | None) -> None:
+    hub = hub_with(answers)
+    await hub.keyword("Apple")
 
-    failed = await create_with_dedup(store, FAILED, NewKeyword("apple"))
-    unasked = await service_on(store).create(ANN, NewKeyword("APPLE"), dedup_check=True)
+    answered = await create_with_dedup(hub, "apple")
 
-    for answered in (failed, unasked):
-        assert (answered.decided, answered.degraded) == ({"dedup": "create_new"}, ["llm"])
-        assert answered.operation_id is not None
+    assert (answered.decided, answered.degraded) == ({"dedup": "create_new"}, ["llm"])
+    assert answered.operation_id is not None
 
 
-async def test_a_duplicate_is_not_merged_into_a_foreign_keyword(store: MemoryStore) -> None:
-    theirs = await create_keyword(service_on(store), "Apple", BOB)
+async def test_a_duplicate_is_not_merged_into_a_foreign_keyword() -> None:
+    hub = hub_with([dedup_answer("merge")])
+    theirs = await hub.keyword("Apple", ctx=BOB)
 
-    answered = await create_with_dedup(store, dedup_answer("merge"), NewKeyword("apple", description="fruit"))
+    answered = await create_with_dedup(hub, "apple", description="fruit")
 
     assert (answered.record["id"] != theirs, answered.decided) == (True, {"dedup": "create_new"})
-    assert (await read_keyword(service_on(store), theirs))["description"] == ""
+    assert orjson.loads((await hub.keywords.get(ANN, theirs)).json)["description"] == ""
 
 
-async def test_no_dedup_call_without_a_visible_namesake(store: MemoryStore) -> None:
-    chat = QueuedChat([dedup_answer("merge")])
-    service = service_on(store, chat)
-    await create_keyword(service, "Apple", BOB, scopes=["user:owner"])
+async def test_no_dedup_call_without_a_visible_namesake() -> None:
+    hub = hub_with([dedup_answer("merge")])
+    await hub.keyword("Apple", ctx=BOB, scopes=["user:owner"])
 
-    answered = await service.create(ANN, NewKeyword("apple"), auto_place=False, dedup_check=True)
+    answered = await create_with_dedup(hub, "apple")
 
-    assert (chat.questions, answered.decided) == ([], {})
+    assert (hub.chat.questions, answered.decided) == ([], {})

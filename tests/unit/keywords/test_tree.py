@@ -4,14 +4,12 @@ import pytest
 
 from knowhub.keywords import tree
 from knowhub.keywords.model import ROOT_ID, Node
-from tests.fakes.keyword_view import FakeKeywordView, Shape, tree_of
-
-SHAPE: Shape = {"语言": {"Python": {"FastAPI": {}}, "Go": {}}, "算法": {"排序": {}}}
+from tests.fakes.keyword_view import FakeKeywordView, tree_of
 
 
 @pytest.fixture
 def view() -> FakeKeywordView:
-    return tree_of(SHAPE)
+    return tree_of({"语言": {"Python": {"FastAPI": {}}}})
 
 
 def names_of(nodes: list[Node]) -> list[str]:
@@ -30,12 +28,3 @@ def test_a_keyword_without_parent_starts_its_own_path(view: FakeKeywordView) -> 
     view.drop(view.id_of("语言"))
 
     assert names_of(tree.get_path(view, view.id_of("FastAPI"))) == ["Python", "FastAPI"]
-
-
-def test_a_chain_of_ten_thousand_is_walked() -> None:
-    view = FakeKeywordView()
-    last = ROOT_ID
-    for number in range(10_000):
-        last = view.put(f"k {number}", last).id
-
-    assert len(tree.get_path(view, last)) == 10_001

@@ -122,12 +122,3 @@ def test_a_link_counts_only_if_its_info_is_visible(live: bool) -> None:
     view.link(Link("i-1", "k0", RelationType.PRIMARY))
 
     assert measure_tree(view, ANN)["links"] == int(live)
-
-
-def test_counting_can_pause_after_each_keyword_and_info() -> None:
-    view = tree_of({"a": {}, "b": {}})
-    view.put_info("i-1")
-    view.link(Link("i-1", "k0", RelationType.PRIMARY))
-
-    # Twice at a keyword, once at an info; the figures come last.
-    assert len(list(metrics.measure_tree(view, local()))) == 6

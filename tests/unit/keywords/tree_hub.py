@@ -1,17 +1,20 @@
 """The services of a tree on one store, and the model that they ask."""
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import orjson
 
 from knowhub.core.background_writes import DecisionLog
+from knowhub.core.language_models import ChatReply, ChatRequest
 from knowhub.core.operation import Operation
 from knowhub.core.request_context import RequestContext
 from knowhub.keywords.cache import NO_CACHE, Invalidation, RecentMatchesByReader, ResultCache
+from knowhub.keywords.curate.curator import Curator
 from knowhub.keywords.info_service import InfoService
 from knowhub.keywords.model import ROOT_ID, InfoQuery, KeywordSearchResult, NewInfo, NewKeyword, TreeOptions
+from knowhub.keywords.ports import KeywordText
 from knowhub.keywords.search.agent import KeywordAgent
 from knowhub.keywords.search.lookup import KeywordSearch
 from knowhub.keywords.search.text_search import NearKeywords
@@ -19,10 +22,22 @@ from knowhub.keywords.service import KeywordService
 from knowhub.search.keyword_text import KeywordTextRules
 from tests.builders import CountedIds, FakeClock, caller
 from tests.fakes.memory_store import MemoryStore
-from tests.fakes.scripted_chat import Answer, ScriptedChat
+from tests.fakes.queued_chat import Answer, QueuedChat
 
 ANN, BOB = caller(user_id="ann", team_id="web"), caller(user_id="bob", team_id="web")
 TEXT = KeywordTextRules()
+
+
+class InterruptedChat(QueuedChat):
+    """Runs `happens` before it answers the next question."""
+
+    happens: Callable[[], Awaitable[object]] | None = None
+
+    async def chat(self, question: ChatRequest, timeout_s: float) -> ChatReply:
+        happens, self.happens = self.happens, None
+        if happens is not None:
+            await happens()
+        return await super().chat(question, timeout_s)
 
 
 @dataclass
@@ -33,7 +48,8 @@ class TreeHub:
     keywords: KeywordService
     infos: InfoService
     finding: KeywordSearch
-    chat: ScriptedChat
+    curator: Curator
+    chat: InterruptedChat
     clock: FakeClock
     log: DecisionLog
 
@@ -56,31 +72,33 @@ class TreeHub:
         rows = await self.infos.list_for_keyword(ctx, keyword_id, InfoQuery(**query))
         return [str(orjson.loads(row)["content"]) for row in rows]
 
+    async def list_operations(self) -> list[Operation]:
+        """Return the operations, newest first."""
+        return [operation async for operation in self.store.operations("default")]
+
     async def last(self) -> Operation:
-        return await anext(self.store.operations("default"))
-
-    async def op_counts(self) -> dict[str, int]:
-        await self.log.close()
-        counts: dict[str, int] = {}
-        async for operation in self.store.operations("default"):
-            counts[operation.op] = counts.get(operation.op, 0) + 1
-        return counts
+        return (await self.list_operations())[0]
 
 
-def hub_with(answers: Sequence[Answer] | None = None, *, cached: bool = False, **fields: Any) -> TreeHub:  # noqa: ANN401 -- any option
+def hub_with(
+    answers: Sequence[Answer] | None = None,
+    *,
+    cached: bool = False,
+    text: KeywordText = TEXT,
+    **options: Any,  # noqa: ANN401 -- any option
+) -> TreeHub:
     """Build the services; with `answers` there is a model that gives them, otherwise there is no model."""
-    clock, ids, options = FakeClock(), CountedIds(), TreeOptions(**fields)
-    store = MemoryStore(clock, CountedIds())
-    chat = ScriptedChat(answers or [])
-    cache = ResultCache(clock) if cached else NO_CACHE
-    store.subscribe(Invalidation(cache, RecentMatchesByReader()))
-    log = DecisionLog(store)
-    agent = KeywordAgent(None if answers is None else chat, RecentMatchesByReader(), options, log.note, cache)
+    clock, ids, chosen = FakeClock(), CountedIds(), TreeOptions(**options)
+    store, chat, near = MemoryStore(clock, CountedIds()), InterruptedChat(answers or []), NearKeywords(text)
+    cache, recents, log = ResultCache(clock) if cached else NO_CACHE, RecentMatchesByReader(), DecisionLog(store)
+    store.subscribe(Invalidation(cache, recents))
+    agent = KeywordAgent(None if answers is None else chat, recents, chosen, log.note, cache)
     return TreeHub(
         store,
-        KeywordService(store, NearKeywords(TEXT), ids, KeywordAgent(None, RecentMatchesByReader(), options), options),
-        InfoService(store, TEXT, ids, agent, options, cache),
-        KeywordSearch(store, NearKeywords(TEXT), agent, options, cache, log),
+        KeywordService(store, near, ids, agent, chosen),
+        InfoService(store, text, ids, agent, chosen, cache),
+        KeywordSearch(store, near, agent, chosen, cache, log),
+        Curator(store, text, ids, agent, chosen),
         chat,
         clock,
         log,

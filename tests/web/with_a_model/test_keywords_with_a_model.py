@@ -8,23 +8,15 @@ import httpx
 import pytest
 
 from knowhub.core.language_models import ChatRequest
-from tests.fakes.scripted_chat import Answer, ScriptedChat, ambiguous, jump_to, missing
+from tests.fakes.queued_chat import Answer, QueuedChat, point_to, point_to_all
 from tests.web.trees import create_info, create_keyword, list_names
 
 pytestmark = pytest.mark.anyio
 
 
-class LiveScriptedChat(ScriptedChat):
-    """Reads its script when it is asked, so that a test may fill it later."""
-
-    def __init__(self, script: list[Answer]) -> None:
-        super().__init__()
-        self._answers = script
-
-
-@pytest.fixture
-def model(script: list[Answer]) -> ScriptedChat:
-    return LiveScriptedChat(script)
+def missing(name: str) -> Answer:
+    """Say that there is no such keyword, and suggest this name for it."""
+    return {"action": "missing", "suggest_name": name, "reason": ""}
 
 
 def answer_dedup_check(action: str, idx: int) -> Answer:
@@ -42,7 +34,8 @@ async def search(api: httpx.AsyncClient, q: str, **params: str) -> dict[str, Any
 
 async def test_a_model_may_answer_ambiguous_or_not_found(api: httpx.AsyncClient, script: list[Answer]) -> None:
     fruit, company = await create_keyword(api, "苹果 (fruit)"), await create_keyword(api, "苹果 (company)")
-    script += [ambiguous(fruit["name"], company["name"]), missing("香蕉")]
+    names = [fruit["name"], company["name"]]
+    script += [point_to_all(names, "ambiguous", "candidate_ids"), missing("香蕉")]
 
     either = await search(api, "那个被咬了一口的")
     neither = await search(api, "那根弯弯的")
@@ -57,7 +50,7 @@ async def test_a_model_may_answer_ambiguous_or_not_found(api: httpx.AsyncClient,
 
 @pytest.mark.parametrize("body", [{"parent_id": "root"}, {"llm_auto_place": False}])
 async def test_a_model_is_not_asked_if_the_parent_is_given(
-    api: httpx.AsyncClient, model: ScriptedChat, body: dict[str, Any]
+    api: httpx.AsyncClient, model: QueuedChat, body: dict[str, Any]
 ) -> None:
     response = await api.post("/api/keywords", json={"name": "Rust"} | body)
 
@@ -66,7 +59,7 @@ async def test_a_model_is_not_asked_if_the_parent_is_given(
 
 @pytest.mark.parametrize("action", ["alias_of", "merge"])
 async def test_a_duplicate_gets_the_existing_keyword_and_so_does_its_retry(
-    api: httpx.AsyncClient, script: list[Answer], model: ScriptedChat, action: str
+    api: httpx.AsyncClient, script: list[Answer], model: QueuedChat, action: str
 ) -> None:
     python = await create_keyword(api, "Python")
     script.append(answer_dedup_check(action, 1))
@@ -157,7 +150,7 @@ async def wait_for_missed(api: httpx.AsyncClient, count: int, **params: str) -> 
 async def test_a_missed_query_is_queued_until_it_is_accepted(api: httpx.AsyncClient, script: list[Answer]) -> None:
     fruit = await create_keyword(api, "水果")
     await create_keyword(api, "苹果", fruit["id"])
-    script += [jump_to("水果"), missing("香蕉")]
+    script += [point_to("水果", "jump"), missing("香蕉")]
     await search(api, "那根弯弯的")
 
     (row,) = await wait_for_missed(api, 1)

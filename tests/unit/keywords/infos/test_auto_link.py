@@ -7,14 +7,9 @@ import orjson
 import pytest
 
 from knowhub.core.language_models import ChatRequest
-from knowhub.keywords.cache import RecentMatchesByReader
-from knowhub.keywords.info_service import InfoService
-from knowhub.keywords.model import ROOT_ID, NewInfo, TreeOptions
-from knowhub.keywords.search.agent import KeywordAgent
-from knowhub.keywords.service import DeleteOptions
-from knowhub.search.keyword_text import KeywordTextRules
-from tests.builders import CountedIds, local
-from tests.fakes.scripted_chat import DelayedChat, candidates_in
+from knowhub.keywords.model import ROOT_ID, NewInfo
+from tests.builders import local
+from tests.fakes.queued_chat import read_fenced
 from tests.unit.keywords.tree_hub import ANN, BOB, TreeHub, hub_with
 
 pytestmark = pytest.mark.anyio
@@ -24,7 +19,7 @@ def answer_links(*pairs: tuple[str, str], names: Sequence[str] = ()) -> Callable
     """Answer `link_info`: each pair is a candidate's name and a relation."""
 
     def answer(question: ChatRequest) -> Mapping[str, Any]:
-        by_name = {candidate.name: candidate.idx for candidate in candidates_in(question.messages)}
+        by_name = {candidate["name"]: candidate["idx"] for candidate in read_fenced(question)["candidates"]}
         links = [{"keyword_id": by_name[name], "relation": relation} for name, relation in pairs]
         return {"links": links, "suggested_names": list(names)}
 
@@ -38,11 +33,7 @@ async def test_auto_link_asks_the_model_about_mentioned_keywords() -> None:
 
     created = await hub.infos.create(ANN, NewInfo("Python 的装饰器可以做缓存", auto_link=True))
 
-    assert [candidate.name for candidate in candidates_in(hub.chat.questions[0].messages)] == [
-        "Python",
-        "装饰器",
-        "缓存",
-    ]
+    assert hub.chat.names(0) == ["Python", "装饰器", "缓存"]
     assert await hub.names_of(created.record["id"]) == {"Python": ("PRIMARY", "agent"), "装饰器": ("EXAMPLE", "agent")}
     assert created.degraded == []
     assert [(link["relation"], link["created_by"]) for link in created.decided["linked"]] == [
@@ -65,14 +56,11 @@ async def test_auto_link_changes_no_explicit_link_and_skips_hidden_keywords(hub:
 
 
 async def test_a_keyword_deleted_during_the_call_is_not_linked() -> None:
-    hub = hub_with()
+    hub = hub_with([answer_links(("Python", "PRIMARY"), ("Go", "PRIMARY"))])
     gone, stays = await hub.keyword("Python"), await hub.keyword("Go")
-    answers = [answer_links(("Python", "PRIMARY"), ("Go", "PRIMARY"))]
-    chat = DelayedChat(answers, lambda: hub.keywords.delete(ANN, gone, DeleteOptions()))
-    agent = KeywordAgent(chat, RecentMatchesByReader(), TreeOptions())
-    infos = InfoService(hub.store, KeywordTextRules(), CountedIds(1_000), agent, TreeOptions())
+    hub.chat.happens = lambda: hub.keywords.delete(ANN, gone)
 
-    created = await infos.create(ANN, NewInfo("Python and Go", auto_link=True))
+    created = await hub.infos.create(ANN, NewInfo("Python and Go", auto_link=True))
 
     assert [link["keyword_id"] for link in created.decided["linked"]] == [stays]
 
@@ -90,8 +78,7 @@ async def test_suggested_keywords_are_created_in_the_same_operation() -> None:
 
     created = await hub.infos.create(ANN, NewInfo("所有权与借用", auto_link=True))
 
-    operations = [operation.op async for operation in hub.store.operations("default")]
-    assert operations == ["create_info", "create_root"]
+    assert [operation.op for operation in await hub.list_operations()] == ["create_info", "create_root"]
     assert await hub.names_of(created.record["id"]) == {"Rust": ("PRIMARY", "agent"), "内存安全": ("PRIMARY", "agent")}
     assert len(created.decided["created"]) == 2
     shown = orjson.loads((await hub.keywords.get(ANN, created.decided["created"][0])).json)

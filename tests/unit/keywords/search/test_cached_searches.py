@@ -3,17 +3,15 @@
 import orjson
 import pytest
 
-from knowhub.keywords.model import (
-    SearchStatus,
-)
-from tests.fakes.scripted_chat import match, missing
+from knowhub.keywords.model import SearchStatus
+from tests.fakes.queued_chat import point_to
 from tests.unit.keywords.tree_hub import ANN, BOB, hub_with
 
 pytestmark = pytest.mark.anyio
 
 
 async def test_a_descent_is_cached_for_an_hour() -> None:
-    hub = hub_with([match("Python", reason="one"), match("Python", reason="two")], cached=True)
+    hub = hub_with([point_to("Python", reason="one"), point_to("Python", reason="two")], cached=True)
     await hub.keyword("Python")
 
     first = await hub.search("the snake language")
@@ -26,7 +24,7 @@ async def test_a_descent_is_cached_for_an_hour() -> None:
 
 
 async def test_a_cached_descent_is_not_used_without_model_or_for_others() -> None:
-    hub = hub_with([match("Python"), match("Python")], cached=True)
+    hub = hub_with([point_to("Python"), point_to("Python")], cached=True)
     await hub.keyword("Python")
     await hub.search("the snake language")
 
@@ -40,7 +38,7 @@ async def test_a_cached_descent_is_not_used_without_model_or_for_others() -> Non
 
 @pytest.mark.parametrize("change", ["rename", "move", "child of the top", "namesake"])
 async def test_tree_changes_invalidate_a_cached_descent(change: str) -> None:
-    hub = hub_with([match("Python"), match("Python")], cached=True)
+    hub = hub_with([point_to("Python"), point_to("Python")], cached=True)
     language, elsewhere = await hub.keyword("编程语言"), await hub.keyword("elsewhere")
     python = await hub.keyword("Python", language)
     await hub.search("the snake language")
@@ -63,7 +61,7 @@ async def test_tree_changes_invalidate_a_cached_descent(change: str) -> None:
 
 
 async def test_a_cached_miss_is_dropped_when_a_keyword_shares_a_word() -> None:
-    hub = hub_with([missing("x"), missing("x"), match("snake charm")], cached=True)
+    hub = hub_with([{"action": "missing"}, {"action": "missing"}, point_to("snake charm")], cached=True)
     language = await hub.keyword("编程语言")
     python = await hub.keyword("Python", language)
     await hub.search("the snake language")

@@ -1,25 +1,18 @@
 """Searching the tree: by name, by spelling, by a model."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import orjson
 import pytest
 
-from knowhub.core.language_models import ChatRequest
-from knowhub.keywords.cache import RecentMatchesByReader
-from knowhub.keywords.model import SearchStatus, TreeOptions
-from knowhub.keywords.search.agent import KeywordAgent
-from knowhub.keywords.search.lookup import KeywordSearch
-from knowhub.keywords.search.text_search import NearKeywords
-from knowhub.keywords.service import DeleteOptions
-from tests.fakes.scripted_chat import Answer, DelayedChat, match
-from tests.unit.keywords.tree_hub import ANN, TEXT, TreeHub, hub_with, list_names
+from knowhub.keywords.model import SearchStatus
+from tests.fakes.queued_chat import Answer, point_to
+from tests.unit.keywords.tree_hub import ANN, TreeHub, hub_with, list_names
 
 pytestmark = pytest.mark.anyio
 
 
-async def test_candidates_with_one_name_are_limited(hub: TreeHub) -> None:
+async def test_candidates_with_one_name_are_limited() -> None:
     small = hub_with(max_candidates=3)
     for _ in range(5):
         await small.keyword("x")
@@ -43,18 +36,11 @@ async def test_pinyin_is_used_only_without_an_exact_match(hub: TreeHub) -> None:
 
 
 async def test_a_keyword_deleted_during_the_call_is_not_found() -> None:
-    hub = hub_with()
+    hub = hub_with([point_to("Python")])
     doomed = await hub.keyword("Python")
+    hub.chat.happens = lambda: hub.keywords.delete(ANN, doomed)
 
-    def gone_after(question: ChatRequest) -> Mapping[str, Any]:
-        return match("Python")(question)
-
-    chat = DelayedChat([gone_after], lambda: hub.keywords.delete(ANN, doomed, DeleteOptions()))
-    finding = KeywordSearch(
-        hub.store, NearKeywords(TEXT), KeywordAgent(chat, RecentMatchesByReader(), TreeOptions()), TreeOptions()
-    )
-
-    found = await finding.search(ANN, "the snake language")
+    found = await hub.search("the snake language")
 
     assert found.status is SearchStatus.NOT_FOUND
     assert found.node is None
