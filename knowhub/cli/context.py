@@ -107,11 +107,10 @@ def read(
     output.print_answer(found, lines, as_json=options.as_json)
 
 
-@command(app, "ls")
-def ls(options: CallerOptions, uri: _ParentUri = None) -> None:
+@route_command(app, "ls", "context.list_children")
+def ls(below: Answer, uri: _ParentUri = None) -> Lines:
     """List what is directly below a URI."""
-    below = run_route(options, "context.list_children", {"uri": uri, "depth": 1}, option_names={"uri": "URI"})
-    output.print_answer(below, _list_nodes(below), as_json=options.as_json)
+    return _list_nodes(below)
 
 
 @route_command(app, "tree", "context.list_children")
