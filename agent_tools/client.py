@@ -7,7 +7,7 @@ both can change while the pool is open.
 import asyncio
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Awaitable, Mapping
 from functools import lru_cache
 from typing import Any, TypeVar
 from urllib.parse import quote
@@ -77,6 +77,16 @@ async def request(
     if not isinstance(reply, dict):
         raise failures.make_foreign_answer(call)
     return reply
+
+
+async def unless_refused(call: Awaitable[dict[str, Any]], *statuses: int) -> dict[str, Any] | None:
+    """Return what a call answers, None if the server refuses it with one of these statuses. Raises ToolFailure."""
+    try:
+        return await call
+    except ToolFailure as failure:
+        if failure.metadata.get("status") in statuses:
+            return None
+        raise
 
 
 def get_field(reply: Mapping[str, Any], name: str, kind: type[ValueT]) -> ValueT:

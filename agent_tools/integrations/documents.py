@@ -54,22 +54,15 @@ class DocumentFolder:
 
     async def read(self, path: Sequence[str]) -> Document | None:
         """Return a text, None if there is none."""
-        try:
-            return self._make_document(await client.request("GET", self._address(path), params=self.caller))
-        except ToolFailure as failure:
-            if _is(failure, HTTPStatus.NOT_FOUND):
-                return None
-            raise
+        call = client.request("GET", self._address(path), params=self.caller)
+        row = await client.unless_refused(call, HTTPStatus.NOT_FOUND)
+        return None if row is None else self._make_document(row)
 
     async def create(self, path: Sequence[str], text: str, metadata: Mapping[str, Any] | None = None) -> bool:
         """Store a new text. False if the path is taken."""
-        try:
-            await self.save(path, text, metadata=metadata, upsert=False)
-        except ToolFailure as failure:
-            if _is(failure, HTTPStatus.CONFLICT):
-                return False
-            raise
-        return True
+        body = {**self.caller, "id": self.make_id(path), "body": text, "metadata": dict(metadata or {})}
+        call = client.request("POST", "/api/resource", body=body)
+        return await client.unless_refused(call, HTTPStatus.CONFLICT) is not None
 
     async def save(
         self,
@@ -78,34 +71,22 @@ class DocumentFolder:
         *,
         metadata: Mapping[str, Any] | None = None,
         expires_at: str | None = None,
-        upsert: bool = True,
-    ) -> bool:
-        """Store a text, or replace all of it. Return whether it is new."""
-        body = {"id": self.make_id(path), "body": text, "metadata": dict(metadata or {}), "expires_at": expires_at}
-        params = {"upsert": "true"} if upsert else None
-        reply = await client.request("POST", "/api/resource", params=params, body=self.caller | body)
-        return reply.get("version") == 1
+    ) -> None:
+        """Store a text, or replace all of it."""
+        fields = {"body": text, "metadata": dict(metadata or {}), "expires_at": expires_at}
+        body = {**self.caller, "id": self.make_id(path), **fields}
+        await client.request("POST", "/api/resource", params={"upsert": "true"}, body=body)
 
     async def change(self, document: Document, **fields: object) -> bool:
         """Change fields of the resource: `body`, `metadata`, `expires_at`. False if it was changed or deleted since."""
-        try:
-            body = {**self.caller, **fields, "version": document.version}
-            await client.request("PATCH", self._address(document.path), body=body)
-        except ToolFailure as failure:
-            if _is(failure, HTTPStatus.CONFLICT, HTTPStatus.NOT_FOUND):
-                return False
-            raise
-        return True
+        body = {**self.caller, **fields, "version": document.version}
+        call = client.request("PATCH", self._address(document.path), body=body)
+        return await client.unless_refused(call, HTTPStatus.CONFLICT, HTTPStatus.NOT_FOUND) is not None
 
     async def delete(self, path: Sequence[str]) -> bool:
         """Delete a text; an undo brings it back. False if there is none."""
-        try:
-            await client.request("DELETE", self._address(path), params=self.caller)
-        except ToolFailure as failure:
-            if _is(failure, HTTPStatus.NOT_FOUND):
-                return False
-            raise
-        return True
+        call = client.request("DELETE", self._address(path), params=self.caller)
+        return await client.unless_refused(call, HTTPStatus.NOT_FOUND) is not None
 
     async def scan(self, path: Sequence[str] = (), after: str | None = None) -> list[Document]:
         """Return the texts below a path, by id; only those behind the name `after`."""
@@ -215,10 +196,6 @@ def parse_json(text: str, path: Sequence[str]) -> Any:  # noqa: ANN401 -- any JS
         return json.loads(text)
     except (ValueError, RecursionError) as error:
         raise ToolFailure(f"The stored text of {'/'.join(path)} is no JSON ({error}). Undo its last change.") from error
-
-
-def _is(failure: ToolFailure, *statuses: int) -> bool:
-    return failure.metadata.get("status") in statuses
 
 
 def _encode(name: str) -> str:

@@ -11,7 +11,6 @@ from strands.memory.types import MemoryEntry
 
 from agent_tools import arguments, client
 from agent_tools.integrations.session_memory import DEFAULT_RESULTS, commit_messages, find_memories
-from agent_tools.results import ToolFailure
 
 DESCRIPTION = "What was said in earlier sessions with this user, and what was learnt from them."
 
@@ -48,12 +47,8 @@ class KnowHubMemoryStore:
         """
         category = (metadata or {}).get("category", "entities")
         body = {"user_id": self._user_id, "category": category, "content": arguments.clean_text(content)}
-        try:
-            await client.request("POST", "/api/context/nodes", body=body)
-        except ToolFailure as failure:
-            # The address is made of the text: it is this fact that is there.
-            if failure.metadata.get("status") != HTTPStatus.CONFLICT:
-                raise
+        # The address is made of the text: where it is taken, it is this fact that is there.
+        await client.unless_refused(client.request("POST", "/api/context/nodes", body=body), HTTPStatus.CONFLICT)
 
     async def add_messages(self, messages: Sequence[Mapping[str, Any]], context: object = None) -> None:  # noqa: ARG002 -- as the protocol: numbers begin anew with each run
         """Store the texts of messages, and the memories in them."""

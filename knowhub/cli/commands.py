@@ -3,7 +3,7 @@
 import dataclasses
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, TypeAlias, get_type_hints
+from typing import Any, TypeAlias
 
 import typer
 
@@ -21,7 +21,7 @@ def command(app: typer.Typer, name: str) -> Callable[[Callable[..., None]], Call
     """Add a function to `app` as a command: each parameter, and each field of a dataclass parameter, is an option."""
 
     def declare(function: Callable[..., None]) -> Callable[..., None]:
-        app.command(name)(_expand_options(function))
+        _add_command(app, name, function, _list_parameters(function))
         return function
 
     return declare
@@ -51,16 +51,10 @@ def route_command(
             answers = run_routes(options, route, sent, create=creates(sent), then=then, option_names=names)
             print_answer(answers[0], show(*answers, **given), as_json=options.as_json)
 
-        hints = get_type_hints(show, include_extras=True)
-        taken = list(inspect.signature(show).parameters.values())[1 if then is None else 2 :]
-        parameters = [
-            inspect.Parameter("ctx", inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context),
-            *(field.replace(annotation=hints[field.name]) for field in taken),
-            inspect.Parameter("options", inspect.Parameter.KEYWORD_ONLY, annotation=common),
-        ]
-        _set_parameters(run, parameters)
+        taken = _list_parameters(show)[1 if then is None else 2 :]
+        parameters = [_make_parameter("ctx", typer.Context), *taken, _make_parameter("options", common)]
         run.__doc__ = show.__doc__
-        app.command(name)(_expand_options(run))
+        _add_command(app, name, run, parameters)
         return show
 
     return declare
@@ -83,43 +77,36 @@ def _get_typed_name(parameter: Any) -> str:  # noqa: ANN401 -- a parameter of cl
     return str(parameter.metavar or parameter.name).strip("[].").upper()
 
 
-def _expand_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Replace each dataclass parameter of a command by one option for each of its fields."""
-    hints = get_type_hints(command, include_extras=True)
-    groups: dict[str, Any] = {name: kind for name, kind in hints.items() if dataclasses.is_dataclass(kind)}
-    parameters: list[inspect.Parameter] = []
-    for name, parameter in inspect.signature(command).parameters.items():
-        if name in groups:
-            parameters += _parameters_of(groups[name])
-        else:
-            parameters.append(parameter.replace(annotation=hints[name]))
+def _add_command(
+    app: typer.Typer, name: str, function: Callable[..., None], parameters: Iterable[inspect.Parameter]
+) -> None:
+    """Add a function with these parameters as a command; a dataclass becomes one option for each of its fields."""
+    groups: dict[str, Any] = {
+        item.name: item.annotation for item in parameters if dataclasses.is_dataclass(item.annotation)
+    }
 
     def call(**values: Any) -> None:  # noqa: ANN401 -- the values that typer has parsed
-        for name, kind in groups.items():
-            values[name] = kind(**{item.name: values.pop(item.name) for item in dataclasses.fields(kind)})
-        command(**values)
+        for group, kind in groups.items():
+            values[group] = kind(**{item.name: values.pop(item.name) for item in dataclasses.fields(kind)})
+        function(**values)
 
-    _set_parameters(call, parameters)
-    call.__doc__ = command.__doc__
-    return call
-
-
-def _set_parameters(function: Callable[..., None], parameters: Iterable[inspect.Parameter]) -> None:
-    """Set the parameters that typer reads."""
-    # Keyword-only: then a parameter with a default may come before a parameter without one.
-    keywords = [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in parameters]
-    function.__signature__ = inspect.Signature(keywords)  # type: ignore[attr-defined]  # inspect reads it
-    function.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
-
-
-def _parameters_of(kind: Any) -> list[inspect.Parameter]:  # noqa: ANN401 -- a dataclass, as `_expand_options` checks
-    hints = get_type_hints(kind, include_extras=True)
-    return [
-        inspect.Parameter(
-            item.name,
-            inspect.Parameter.KEYWORD_ONLY,
-            default=inspect.Parameter.empty if item.default is dataclasses.MISSING else item.default,
-            annotation=hints[item.name],
-        )
-        for item in dataclasses.fields(kind)
+    options = [
+        option
+        for item in parameters
+        for option in (_list_parameters(groups[item.name]) if item.name in groups else [item])
     ]
+    # What typer reads.
+    call.__signature__ = inspect.Signature(options)  # type: ignore[attr-defined]  # inspect reads it
+    call.__annotations__ = {option.name: option.annotation for option in options}
+    call.__doc__ = function.__doc__
+    app.command(name)(call)
+
+
+def _list_parameters(function: Callable[..., Any]) -> list[inspect.Parameter]:
+    """Return the parameters of a function or a dataclass, by keyword: a default may come before none."""
+    signature = inspect.signature(function, eval_str=True)
+    return [item.replace(kind=inspect.Parameter.KEYWORD_ONLY) for item in signature.parameters.values()]
+
+
+def _make_parameter(name: str, kind: type) -> inspect.Parameter:
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, annotation=kind)

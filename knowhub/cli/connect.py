@@ -12,7 +12,7 @@ import typer
 from knowhub.cli import output
 from knowhub.cli.commands import command
 from knowhub.cli.hosts.connection import DEFAULT_URL, HOSTS, KEY_VARIABLE, PLUGIN, Connection, check_url, list_edits
-from knowhub.cli.hosts.edits import list_foreign, plan_changes
+from knowhub.cli.hosts.edits import plan_changes
 
 if TYPE_CHECKING:
     from knowhub.cli.hosts.edits import FileChange
@@ -61,7 +61,7 @@ def connect(options: ConnectOptions, host: HostArgument) -> None:
     check_url(options.url)
     connection = _make_connection(host, options)
     edits = list_edits(host, connection, has_hooks=not options.mcp_only, has_mcp=not options.hooks_only)
-    changes = plan_changes(edits, is_removal=False)
+    changes, _ = plan_changes(edits, is_removal=False)
     _apply(changes, dry_run=options.dry_run, nothing=f"{host} is connected like this already.")
     if changes and not options.dry_run:
         output.say(HOSTS[host].next_step)
@@ -74,9 +74,9 @@ def disconnect(host: HostArgument, dry_run: DryRun = False) -> None:
         _make_connection(host, options) for options in (ConnectOptions(), ConnectOptions(project="this folder"))
     ]
     edits = [edit for connection in connections for edit in list_edits(host, connection, has_hooks=True, has_mcp=True)]
-    foreign = list_foreign(edits)
-    _apply(plan_changes(edits, is_removal=True), dry_run=dry_run, nothing=f"{host} is not connected.")
-    for name in foreign:
+    changes, kept = plan_changes(edits, is_removal=True)
+    _apply(changes, dry_run=dry_run, nothing=f"{host} is not connected.")
+    for name in kept:
         output.say(f"{name} stays: it is not as connect writes it, so it is not ours.")
 
 

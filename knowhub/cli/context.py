@@ -11,7 +11,7 @@ import typer
 
 from knowhub.cli import output
 from knowhub.cli.commands import Answer, Lines, command, route_command
-from knowhub.cli.hub_access import parse_tags, run_route
+from knowhub.cli.hub_access import parse_tags, run_routes
 from knowhub.cli.inputs import STDIN, read_messages
 from knowhub.cli.options import CallerOptions
 from knowhub.context.model import MemoryCategory
@@ -95,23 +95,22 @@ def read(
     """Print one level of memories, sessions or messages, at most 100."""
     if len(uris) == 1:
         sent = {"uri": uris[0], "level": level, "expand_relations": relations}
-        found = run_route(options, "context.read_memory", sent, option_names={"uri": "URI"})
+        [found] = run_routes(options, "context.read_memory", sent, option_names={"uri": "URI"})
         edges = [f"{edge['relation_type']}  {edge['to_uri']}  {edge['reason']}" for edge in found["relations"]]
         lines = [_get_level_text(found), *edges]
     elif relations:
         raise typer.BadParameter("--relations shows those of one URI")
     else:
-        found = run_route(options, "context.read_memories", {"uris": uris, "level": level})
+        [found] = run_routes(options, "context.read_memories", {"uris": uris, "level": level})
         lines = [line for block in found["results"] for line in (block["uri"], _get_level_text(block), "")]
         lines += [f"missing  {uri}" for uri in found["missing"]]
     output.print_answer(found, lines, as_json=options.as_json)
 
 
-@command(app, "ls")
-def ls(options: CallerOptions, uri: _ParentUri = None) -> None:
+@route_command(app, "ls", "context.list_children")
+def ls(below: Answer, uri: _ParentUri = None) -> Lines:
     """List what is directly below a URI."""
-    below = run_route(options, "context.list_children", {"uri": uri, "depth": 1}, option_names={"uri": "URI"})
-    output.print_answer(below, _list_nodes(below), as_json=options.as_json)
+    return _list_nodes(below)
 
 
 @route_command(app, "tree", "context.list_children")

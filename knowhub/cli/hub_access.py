@@ -72,17 +72,6 @@ def run_on_hub(
     return asyncio.run(run())
 
 
-def run_route(
-    options: CommonOptions,
-    route: str,
-    sent: Mapping[str, Any] | None = None,
-    *,
-    option_names: Mapping[str, str] | None = None,
-) -> Any:  # noqa: ANN401 -- any JSON
-    """Do what a route of the HTTP API does, in this process, and return its answer; the rest is as in `run_routes`."""
-    return run_routes(options, route, sent or {}, option_names=option_names)[0]
-
-
 def run_routes(
     options: CommonOptions,
     route: str,
@@ -92,20 +81,18 @@ def run_routes(
     then: str | None = None,
     option_names: Mapping[str, str] | None = None,
 ) -> list[Any]:
-    """Ask a route, and with `then` a route about the keyword in its answer. Return the answers.
+    """Ask a route of the HTTP API in this process, and with `then` a route about the keyword in its answer.
 
-    A route is named by its module and its function. `sent` are the fields of its path, its body and its query. The rest
-    is as in `run_on_hub` and `parse_model`.
+    Returns the answers, any JSON. A route is named by its module and its function. `sent` are the fields of its path,
+    its body and its query. The rest is as in `run_on_hub` and `parse_model`.
     """
     ask = _make_request(options, route, sent, option_names)
 
     async def work(hub: Hub, _: RequestContext) -> list[Any]:
         answer = await ask(hub)
-        return (
-            [answer]
-            if then is None
-            else [answer, await _make_request(options, then, {"keyword_id": answer["id"]})(hub)]
-        )
+        if then is None:
+            return [answer]
+        return [answer, await _make_request(options, then, {"keyword_id": answer["id"]})(hub)]
 
     return run_on_hub(options, work, create=create)
 

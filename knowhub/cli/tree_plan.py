@@ -10,7 +10,7 @@ import typer
 
 from knowhub.cli import output
 from knowhub.cli.commands import Answer, Lines, command, route_command
-from knowhub.cli.hub_access import run_route
+from knowhub.cli.hub_access import run_routes
 from knowhub.cli.options import CallerOptions
 from knowhub.core.errors import InvalidInput
 
@@ -44,18 +44,17 @@ def reorganize(
 
     if keyword is not None and plan_file is not None:
         raise typer.BadParameter("--plan: cannot be used with KEYWORD; the plan names its part of the tree")
-    plan = (
-        run_route(options, "keywords.reorganize_keywords", {"scope_id": keyword})
-        if plan_file is None
-        else _read_plan(plan_file)
-    )
+    if plan_file is None:
+        [plan] = run_routes(options, "keywords.reorganize_keywords", {"scope_id": keyword})
+    else:
+        plan = _read_plan(plan_file)
     if out is not None:
         out.write_bytes(orjson.dumps(plan, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE))
     if not options.as_json:
         # Print first: if the plan is refused, the reader sees which plan it was.
         output.print_answer(plan, _list_plan(plan), as_json=False)
-    done = run_route(options, "keywords.apply_plan", {"plan": plan}) if apply else None
-    if done is not None:
+    if apply:
+        [done] = run_routes(options, "keywords.apply_plan", {"plan": plan})
         counts = ", ".join(f"{done[name]} {name}" for name in ("moved", "merged", "described", "split"))
         lines = [f"done: {counts}; new keywords: {len(done['created'])}", *output.list_undo(done["operation_id"])]
         output.print_answer(done, lines, as_json=options.as_json)

@@ -1,12 +1,12 @@
 """A model server for Claude Code and Codex: it calls `recall` once, if that is offered, and then says a line."""
 
 import json
-import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
+
+from tests.e2e.local_server import LocalHandler, run_local_server
 
 _LINE = "It is noted."
 _QUERY = {"query": "indent with tabs or spaces"}
@@ -29,48 +29,26 @@ def running_models() -> Iterator[FakeModels]:
     class Handler(_Handler):
         asked = models.asked
 
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        models.url = f"http://127.0.0.1:{server.server_port}"
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        try:
-            yield models
-        finally:
-            server.shutdown()
-            thread.join()
+    with run_local_server(Handler) as models.url:
+        yield models
 
 
-class _Handler(BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
+class _Handler(LocalHandler):
     asked: list[str]
 
-    def log_message(self, *_args: object) -> None:
-        """Say nothing."""
-
-    def do_HEAD(self) -> None:
-        self._answer(b"")
-
-    def do_GET(self) -> None:
-        self._answer(b'{"data":[],"models":[]}')
-
-    def do_POST(self) -> None:
-        body = self.rfile.read(int(self.headers.get("content-length") or 0)).decode()
-        sent = json.loads(body or "{}")
+    def respond(self, body: bytes) -> None:
         is_claude = "/messages" in self.path
-        if not is_claude and "/responses" not in self.path:
-            self._answer(b"{}")
+        if self.command != "POST":
+            self.answer(b'{"data":[],"models":[]}' if self.command == "GET" else b"")
             return
-        self.asked.append(body)
-        events = _speak_anthropic(sent, body) if is_claude else _speak_openai(body)
-        text = "".join(f"event: {event['type']}\ndata: {json.dumps(event)}\n\n" for event in events)
-        self._answer(text.encode(), "text/event-stream")
-
-    def _answer(self, body: bytes, content_type: str = "application/json") -> None:
-        self.send_response(200)
-        self.send_header("Content-Type", content_type)
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
+        if not is_claude and "/responses" not in self.path:
+            self.answer(b"{}")
+            return
+        text = body.decode()
+        self.asked.append(text)
+        events = _speak_anthropic(json.loads(text or "{}"), text) if is_claude else _speak_openai(text)
+        stream = "".join(f"event: {event['type']}\ndata: {json.dumps(event)}\n\n" for event in events)
+        self.answer(stream.encode(), "text/event-stream")
 
 
 def _speak_anthropic(sent: Mapping[str, Any], body: str) -> Events:

@@ -12,9 +12,9 @@ answer takes the next step; after the last one the model says `missing`. A step 
     late          seconds before the answer
     status        of an error, such as 500
 
-It is an embedder and a reranker too, which answer as `HashingEmbedder` of the fakes would. `/v1/embeddings` has steps
-of its own (`POST /script/embeddings`), with `status` and `late`. A step with `"stays": true` is not used up, so that a
-server can be down.
+It is an embedder too, which answers as `HashingEmbedder` of the fakes would. `/v1/embeddings` has steps of its own
+(`POST /script/embeddings`), with `status` and `late`. A step with `"stays": true` is not used up, so that a server can
+be down.
 """
 
 import argparse
@@ -30,7 +30,7 @@ from typing import Any, TypeAlias
 
 import httpx
 
-from tests.e2e.scripted_vectors import embeddings, rerank
+from tests.e2e.scripted_vectors import embeddings
 from tests.e2e.server_process import ROOT, WAIT_S, environment
 from tests.fakes.scripted_chat import EXHAUSTED, answer_missing, choose, fit_to_schema
 
@@ -90,7 +90,7 @@ class _ConnectionDropped(Exception):
 
 class _Server:
     def __init__(self, steps: list[Step]) -> None:
-        self._steps: dict[str, list[Step]] = {_CHAT: steps, "embeddings": [], "rerank": []}
+        self._steps: dict[str, list[Step]] = {_CHAT: steps, "embeddings": []}
         self._requests: list[dict[str, Any]] = []
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -111,7 +111,7 @@ class _Server:
                 await _send(writer, 200, {})
             case ["GET", "/requests"]:
                 await _send(writer, 200, self._requests)
-            case ["POST", "/v1/chat/completions" | "/v1/embeddings" | "/v1/rerank" as where]:
+            case ["POST", "/v1/chat/completions" | "/v1/embeddings" as where]:
                 asked, path = json.loads(body), where.removeprefix("/v1/")
                 self._requests.append({"path": path, "body": asked})
                 await self._until_gone(self._complete(path, asked, writer), reader)
@@ -144,7 +144,7 @@ class _Server:
             case {"huge": int(size)}:
                 await _send_huge(writer, size)
             case {"slow_drip": float(pause_s) | int(pause_s)}:
-                await _drip(writer, _answer(path, {"missing": None} if path == _CHAT else {}, asked), pause_s)
+                await _drip(writer, _answer(path, {"missing": None}, asked), pause_s)
             case _:
                 late_s: float = step.get("late") or 0.0
                 await asyncio.sleep(late_s)
@@ -161,7 +161,7 @@ def _answer(path: str, step: Step, asked: Mapping[str, Any]) -> object:
     if path == _CHAT:
         decided = step["answer"] if "answer" in step else _decide(step, asked)
         return _completion(asked, json.dumps(decided, ensure_ascii=False))
-    return embeddings(asked) if path == "embeddings" else rerank(asked)
+    return embeddings(asked)
 
 
 def _decide(step: Step, asked: Mapping[str, Any]) -> dict[str, Any]:

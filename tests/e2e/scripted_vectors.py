@@ -1,4 +1,4 @@
-"""What the scripted server answers at `/embeddings` and `/rerank`: the vectors of the hashing embedder."""
+"""What fake servers answer at `/embeddings` and `/rerank`: the vectors of the hashing embedder."""
 
 from collections.abc import Mapping
 from typing import Any

@@ -181,6 +181,11 @@ def test_a_wrong_import_names_its_lines_and_writes_nothing(cli: Cli) -> None:
         (["feedback", "knowledge-1"], "--helpful"),
         (["list", "--cursor", "nonsense"], "--cursor"),
         (["get", "x", "--user-id", "a\nb"], "--user-id"),
+        (["audit", "--limit", "0"], "--limit"),
+        (["context", "search", " "], "QUERY"),
+        (["context", "read", "x", "--level", "L9"], "--level"),
+        (["context", "edit", "ctx://x"], "--content"),
+        (["resource", "save", "../x"], "must be a path"),
         (["feedback", "x", "--evolve", " "], "--evolve"),
         (["feedback", "x", "--evolve", "x" * 20_000], "--evolve"),
         (["feedback", "x", "--evolve", "x", "--task", "y"], "--task"),
@@ -204,7 +209,7 @@ def test_wrong_usage_ends_with_2_and_names_the_option(cli: Cli, words: list[str]
     assert not cli.data.exists()
 
 
-@pytest.mark.parametrize("words", [["get", "x"], ["search", "x"], ["undo", "x"], ["export"]])
+@pytest.mark.parametrize("words", [["get", "x"], ["search", "x"], ["audit"], ["undo", "x"], ["export"]])
 def test_reading_does_not_create_a_directory(cli: Cli, words: list[str]) -> None:
     ended = cli(*words)
 

@@ -45,9 +45,3 @@ def test_sessions_and_what_is_current_are_listed_and_an_erased_message_is_nowher
     assert cli("context", "grep", "4471").out == ""
     assert cli("context", "profile").out == "- I live in Porto.\n"
     assert cli("context", "sessions").out == f"{session}  1 messages: 0 read by a model, 2 by rules, 0 wait\n"
-
-
-def test_a_change_of_nothing_is_refused(cli: Cli) -> None:
-    ended = cli("context", "edit", LANGUAGE)
-
-    assert (ended.code, "--content" in ended.err) == (2, True)

@@ -35,17 +35,6 @@ def test_the_report_is_a_table_for_a_person_and_json_for_a_program(cli: Cli) -> 
     assert result["summary"] == {"duplicate": 1, "stale": 0}
 
 
-def test_wrong_usage_ends_with_2_and_a_missing_directory_with_1(cli: Cli) -> None:
-    missing = cli("audit")
-    cli.json("save", "--content", ADVICE)
-
-    wrong = cli("audit", "--limit", "0")
-
-    assert (missing.code, missing.out) == (1, "")
-    assert (wrong.code, wrong.out) == (2, "")
-    assert "--limit" in wrong.err
-
-
 def test_a_person_sees_the_result_and_how_to_undo_it(cli: Cli, tmp_path: Path) -> None:
     file = tmp_path / "conversation"
     file.write_text(json.dumps(MESSAGES), encoding="utf-8")

@@ -91,16 +91,6 @@ def test_a_key_in_the_environment_takes_over_from_the_file(cli: Cli) -> None:
     assert (lost.code, "KNOWHUB_SECRET_KEY" in lost.err) == (1, True)
 
 
-def test_an_invalid_resource_id_is_named(cli: Cli) -> None:
-    saved = cli("resource", "save", "../x")
-    cli("save", "--content", "something")
-    read = cli("resource", "get", "a/../b")
-
-    assert (saved.code, read.code) == (2, 1)
-    assert "must be a path" in saved.err
-    assert "must be a path" in read.err
-
-
 def test_a_short_key_is_refused_and_not_repeated(cli: Cli) -> None:
     ended = cli("resource", "save", "a", KNOWHUB_SECRET_KEY="too-short-a-key")
 

@@ -1,7 +1,6 @@
 """`knowhub snapshot`: back up, go back, and move a directory to another machine, as a person does it."""
 
 import shutil
-import tarfile
 from pathlib import Path
 
 from tests.archives import read_folder
@@ -63,16 +62,6 @@ def test_a_snapshot_is_unpacked_on_another_machine_with_all_its_history(cli: Cli
     again = elsewhere("snapshot", "unpack", str(carried))
     assert again.code == 1
     assert "is not empty" in again.err
-
-
-def test_tar_alone_unpacks_a_directory_that_opens(cli: Cli, tmp_path: Path) -> None:
-    cli.json("save", "--content", "as it was")
-    made = cli.json("snapshot", "create")
-    by_hand = Cli(tmp_path / "by hand")
-    with tarfile.open(made["path"]) as archive:
-        archive.extractall(by_hand.data, filter="data")
-
-    assert contents(by_hand) == {"as it was"}
 
 
 def test_a_damaged_snapshot_and_one_that_is_not_there_are_refused(cli: Cli, tmp_path: Path) -> None:

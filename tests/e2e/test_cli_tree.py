@@ -102,12 +102,6 @@ def test_an_ambiguous_name_is_refused_with_the_paths(cli: Cli) -> None:
     assert "path 地方/Java" in result
 
 
-def test_an_unknown_name_is_refused_and_pinyin_is_not_a_name(cli: Cli) -> None:
-    assert "'bianchengyuyan'" in read_refusal(cli("tree", "rm", "bianchengyuyan"))
-    assert "'cobol'" in read_refusal(cli("tree", "show", "cobol"))
-    assert cli.json("tree", "search", "bianchengyuyan")["reason"] == "pinyin"
-
-
 def test_move_merge_alias_and_rm_are_undone_one_after_the_other(cli: Cli) -> None:
     before = cli("tree", "show", "--depth", "5").out
     assert "allow_duplicate" in read_refusal(cli("tree", "move", "爪哇岛", "编程语言"))
@@ -127,21 +121,6 @@ def test_move_merge_alias_and_rm_are_undone_one_after_the_other(cli: Cli) -> Non
         cli.json("undo", item["operation_id"])
 
     assert cli("tree", "show", "--depth", "5").out == before
-
-
-def test_a_refusal_of_the_tree_names_the_line(cli: Cli) -> None:
-    alias_of_another = to_json_lines(
-        {"kind": "keyword", "name": "Zig"}, {"kind": "keyword", "name": "D", "aliases": ["zig"]}
-    )
-    empty = to_json_lines({"kind": "info", "content": "x"}, {"kind": "keyword", "name": "!!!"})
-    unknown = to_json_lines(
-        {"kind": "keyword", "name": "Zig"}, {"kind": "info", "content": "x", "links": [{"keyword_id": "no"}]}
-    )
-
-    assert "lines.2.aliases" in read_refusal(cli("tree", "load", "-", stdin=alias_of_another))
-    assert "lines.2.name" in read_refusal(cli("tree", "load", "-", stdin=empty))
-    assert "'no'" in read_refusal(cli("tree", "load", "-", stdin=unknown))
-    assert cli.json("tree", "search", "zig", "--no-llm")["status"] == "not_found"
 
 
 def test_a_plan_is_shown_written_edited_and_carried_out_as_one_operation(cli: Cli, tmp_path: Path) -> None:

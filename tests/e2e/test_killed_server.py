@@ -170,20 +170,3 @@ async def test_a_killed_server_loses_no_acknowledged_write(tmp_path: Path, point
     with run_server(tmp_path / "data") as server:
         await check_ledger(server, ledger)
     assert ledger.requests > points * WRITERS
-
-
-async def test_records_saved_before_a_kill_are_found_after_the_restart(tmp_path: Path) -> None:
-    with run_until_killed(tmp_path / "data") as first:
-        async with client_of(first) as client:
-            saved = (await client.post("/api/knowledge", json={"task": "登录", "content": "绕过反爬检测"})).json()
-
-    with run_server(tmp_path / "data") as second:
-        async with client_of(second) as client:
-            read = (await client.get(f"/api/knowledge/{saved['id']}")).json()
-            found = (await client.get("/api/knowledge/search", params={"q": "反爬"})).json()
-            undone = await client.post(f"/api/operations/{saved['operation_id']}/undo", json={})
-
-    # What is like a record is looked up by reads alone.
-    assert read == {name: value for name, value in saved.items() if name != "operation_id"} | {"similar": []}
-    assert [record["id"] for record in found["results"]] == [saved["id"]]
-    assert undone.status_code == 200

@@ -61,13 +61,9 @@ def test_the_answers_of_the_command_are_those_of_the_api(tmp_path: Path) -> None
     ("words", "stdin", "code", "error"),
     [
         (("commit", "-"), b'[{"role": "user", "content": "x"}]', 2, "--session-id"),
-        (("commit", "-", "--session-id", "s"), b"nonsense", 2, "FILE"),
-        (("commit", "-", "--session-id", "s"), b"5", 2, "has no messages"),
         (("commit", "-", "--session-id", "s"), b'[{"role": "user"}]', 2, "messages.0.content"),
         (("read", "ctx://default/users/../x"), b"", 1, "ctx://default/users/../x"),
         (("read", "ctx://default/users/li/memories/profile"), b"", 1, "no memory"),
-        (("read", "x", "--level", "L9"), b"", 2, "--level"),
-        (("search", " "), b"", 2, "QUERY"),
     ],
 )
 def test_an_invalid_question_is_reported_in_one_line(

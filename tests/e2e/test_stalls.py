@@ -125,19 +125,22 @@ def requests_with(client: httpx.Client, text: str, name: str) -> dict[str, Calla
     }
 
 
+def time_request(
+    server: Server, client: httpx.Client, send: Callable[[], httpx.Response]
+) -> tuple[httpx.Response, RouteTiming]:
+    client.get("/_heartbeat")
+    watch = Stopwatch(server.process.pid)
+    answer = send()
+    seconds = watch.read()
+    assert answer.status_code < 300, (answer.url, answer.text[:500])
+    return answer, RouteTiming(seconds, **client.get("/_heartbeat").json())
+
+
 def measure(server: Server, text: str, name: str) -> dict[str, RouteTiming]:
     """Send a text through every route, one after another."""
-    measured: dict[str, RouteTiming] = {}
     with httpx.Client(base_url=server.url, timeout=600, trust_env=False) as client:
-        for route, send in requests_with(client, text, name).items():
-            client.get("/_heartbeat")
-            watch = Stopwatch(server.process.pid)
-            answer = send()
-            seconds = watch.read()
-            assert answer.status_code < 300, (route, answer.text[:500])
-            beat = client.get("/_heartbeat").json()
-            measured[route] = RouteTiming(seconds, **beat)
-    return measured
+        requests = requests_with(client, text, name)
+        return {route: time_request(server, client, send)[1] for route, send in requests.items()}
 
 
 def add_indexing(measured: dict[str, RouteTiming]) -> dict[str, float]:
@@ -222,12 +225,7 @@ def measure_tree(data: Path, concepts: int) -> dict[str, RouteTiming]:
             },
         }
         for step, send in steps.items():
-            client.get("/_heartbeat")
-            watch = Stopwatch(server.process.pid)
-            answer = send()
-            seconds = watch.read()
-            assert answer.status_code == 200, (step, answer.text[:500])
-            found[step] = RouteTiming(seconds, **client.get("/_heartbeat").json())
+            answer, found[step] = time_request(server, client, send)
         assert answer.text.count("\n") == concepts + 1
     return found
 
@@ -255,10 +253,8 @@ def measure_group_undo(data: Path, concepts: int) -> RouteTiming:
         import_id = client.post("/api/keywords/import", content=document, headers=SKOS).json()["import_id"]
         while client.get("/ready").json().get("index_lag"):
             time.sleep(0.05)
-        client.get("/_heartbeat")
-        watch = Stopwatch(server.process.pid)
-        answer = client.post(f"/api/operations/{import_id}/undo").json()
-        found = RouteTiming(watch.read(), **client.get("/_heartbeat").json())
+        undone, found = time_request(server, client, lambda: client.post(f"/api/operations/{import_id}/undo"))
+        answer = undone.json()
         assert len(answer["changes"]) == min(concepts, 10_000)
         assert answer.get("changes_total", concepts) >= concepts
         assert [row["id"] for row in client.get("/api/keywords").json()["results"]] in ([], ["root"])

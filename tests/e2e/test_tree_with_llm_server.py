@@ -36,28 +36,20 @@ class Caller:
     http: httpx.AsyncClient
     llm: ScriptedLLM
 
-    async def keyword(self, name: str, parent_id: str = "root", **fields: Any) -> str:  # noqa: ANN401 -- any field
-        return str((await self.create(name, parent_id=parent_id, **fields))["id"])
+    async def keyword(self, name: str, parent_id: str = "root") -> str:
+        fields = {"name": name, "parent_id": parent_id, "scopes": [f"user:{self.user_id}"]}
+        return str((await self.post("/api/keywords", fields))["id"])
 
-    async def create(self, name: str, key: str | None = None, **fields: Any) -> dict[str, Any]:  # noqa: ANN401 -- any field
-        return await self.post("/api/keywords", {"name": name, "scopes": [f"user:{self.user_id}"], **fields}, key)
-
-    async def post(self, path: str, body: dict[str, Any] | None = None, key: str | None = None) -> dict[str, Any]:
-        headers = {} if key is None else {"Idempotency-Key": key}
-        response = await self.http.post(path, json={"user_id": self.user_id, **(body or {})}, headers=headers)
+    async def post(self, path: str, body: dict[str, Any]) -> dict[str, Any]:
+        response = await self.http.post(path, json={"user_id": self.user_id, **body})
         assert response.is_success, response.text
         answer: dict[str, Any] = response.json()
         return answer
 
-    async def search(self, q: str, *steps: Step, **params: str) -> dict[str, Any]:
-        """Search, with these steps as the model's script; without any it stays as it is."""
-        if steps:
-            await self.llm.script(*steps)
-        asked = {"q": q, "user_id": self.user_id, **params}
-        return await self.read("/api/keywords/search", **asked)
-
-    async def read(self, path: str, **params: str) -> dict[str, Any]:
-        response = await self.http.get(path, params=params)
+    async def search(self, q: str, *steps: Step) -> dict[str, Any]:
+        """Search, with these steps as the model's script."""
+        await self.llm.script(*steps)
+        response = await self.http.get("/api/keywords/search", params={"q": q, "user_id": self.user_id})
         assert response.status_code == 200, response.text
         answer: dict[str, Any] = response.json()
         return answer
@@ -74,23 +66,14 @@ def caller_of(server: Server, llm: ScriptedLLM) -> Caller:
     return Caller(f"u{next(_numbers)}", httpx.AsyncClient(base_url=server.url, timeout=WAIT_S, trust_env=False), llm)
 
 
-def variables(llm: ScriptedLLM) -> dict[str, str]:
-    return {
+@pytest.fixture(scope="module")
+def server(llm: ScriptedLLM, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    variables = {
         "KNOWHUB_LLM_BASE_URL": llm.url,
-        "KNOWHUB_LLM_API_KEY": "sk-canary",
         "KNOWHUB_LLM_ATTEMPTS": "2",
         "KNOWHUB_DESCENT_BUDGET_S": str(BUDGET_S),
     }
-
-
-@pytest.fixture(scope="module")
-def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("tree") / "data"
-
-
-@pytest.fixture(scope="module")
-def server(llm: ScriptedLLM, data: Path) -> Iterator[Server]:
-    with run_server(data, COMMAND, **variables(llm)) as running:
+    with run_server(tmp_path_factory.mktemp("tree") / "data", COMMAND, **variables) as running:
         yield running
 
 
@@ -122,9 +105,6 @@ async def create_languages(caller: Caller) -> dict[str, str]:
         "Python": await caller.keyword("Python", middle),
         "生活": await caller.keyword("生活"),
     }
-
-
-# what the model decides
 
 
 async def test_a_search_jumps_twice_and_matches(caller: Caller) -> None:
@@ -169,9 +149,6 @@ async def test_prompts_have_no_ids_or_hidden_text_and_fence_stored_text(caller: 
     assert not any(name in body["messages"][0]["content"] for name in [query, *names])
 
 
-# what the model cannot do
-
-
 @pytest.mark.parametrize(
     ("steps", "reason"),
     [
@@ -194,12 +171,6 @@ async def test_a_search_survives_model_failures_within_its_budget(
     assert [candidate["id"] for candidate in found["candidates"]] == [python]
     # It was no answer, and nothing of it is kept.
     assert (await caller.search("the language with the GIL", {"match": "Python language"}))["status"] == "matched"
-
-
-# what is kept
-
-
-# what is recorded
 
 
 class _PeakMemory:

@@ -93,19 +93,14 @@ class Connection:
         command = self.make_command(host, event, is_capture=is_capture)
         return {"type": "command", "command": command, "timeout": _COMMAND_SECONDS}
 
-    def make_server(self, variable: str) -> dict[str, Any]:
-        """Return an MCP server, whose key is `variable` in the files of the host."""
-        server: dict[str, Any] = {"url": self.mcp_url}
-        return {**server, "headers": make_key_headers(variable)} if self.has_key else server
+    def make_server_edit(self, path: Path, keys: Sequence[str], variable: str, **more: str) -> McpServer:
+        """Return the MCP server for a JSON file, in which `variable` is the key."""
+        key_values = {"headers": {"Authorization": f"Bearer {variable}"}}
+        return McpServer(path, keys, {**more, "url": self.mcp_url, **(key_values if self.has_key else {})}, key_values)
 
     def _make_url(self, path: str) -> str:
         query = urlencode(self.ids)
         return f"{self.url.rstrip('/')}{path}{f'?{query}' if query else ''}"
-
-
-def make_key_headers(variable: str) -> dict[str, str]:
-    """Return the headers that send the key in `variable`."""
-    return {"Authorization": f"Bearer {variable}"}
 
 
 def make_claude_hooks(connection: Connection) -> dict[str, dict[str, Any]]:
@@ -133,11 +128,9 @@ def list_claude_edits(connection: Connection) -> tuple[FileEdit, FileEdit]:
     if connection.folder is not None:
         settings = connection.folder / ".claude" / "settings.local.json"
         keys = ("projects", str(connection.folder), *keys)
-    variable = f"${{{KEY_VARIABLE}}}"
-    server = {"type": "http", **connection.make_server(variable)}
     return (
         Hooks(settings, make_claude_hooks(connection), "/api/hooks/claude/"),
-        McpServer(state, keys, server, make_key_headers(variable)),
+        connection.make_server_edit(state, keys, f"${{{KEY_VARIABLE}}}", type="http"),
     )
 
 
@@ -165,18 +158,16 @@ def list_cursor_edits(connection: Connection) -> tuple[FileEdit, FileEdit]:
         event: {"command": connection.make_command("cursor", event, is_capture=event != "sessionStart")}
         for event in _CURSOR_EVENTS
     }
-    server = connection.make_server(_ENV_KEY)
     return (
         Hooks(folder / "hooks.json", hooks, "/api/hooks/cursor/", is_grouped=False, begin=_CURSOR_FILE),
-        McpServer(folder / "mcp.json", ("mcpServers", SERVER), server, make_key_headers(_ENV_KEY)),
+        connection.make_server_edit(folder / "mcp.json", ("mcpServers", SERVER), _ENV_KEY),
     )
 
 
 def list_vscode_edits(connection: Connection) -> tuple[None, FileEdit]:
     """Return the MCP server of VS Code, which has no hooks that KnowHub answers."""
-    server = {"type": "http", **connection.make_server(_ENV_KEY)}
     path = (connection.folder or Path.cwd()) / ".vscode" / "mcp.json"
-    return None, McpServer(path, ("servers", SERVER), server, make_key_headers(_ENV_KEY))
+    return None, connection.make_server_edit(path, ("servers", SERVER), _ENV_KEY, type="http")
 
 
 class Host(NamedTuple):

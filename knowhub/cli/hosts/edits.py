@@ -22,19 +22,19 @@ SERVER = "knowhub"
 
 @dataclass(frozen=True, slots=True)
 class McpServer:
-    """An entry of a JSON file, at `keys`. `key_headers` are its headers where a key is sent."""
+    """An entry of a JSON file, at `keys`. `key_values` are its further values where a key is sent."""
 
     path: Path
     keys: Sequence[str]
-    entry: Mapping[str, Any]
-    key_headers: Mapping[str, str]
+    values: Mapping[str, Any]
+    key_values: Mapping[str, Any]
 
     def add(self, text: str) -> str:
         """Return the text with the entry."""
         text = "{}\n" if text.isspace() else text
-        if text and json_text.find_value(text, self.keys) == self.entry:
+        if text and json_text.find_value(text, self.keys) == self.values:
             return text
-        return json_text.add(self.remove(text), self.keys, dict(self.entry))
+        return json_text.add(self.remove(text), self.keys, dict(self.values))
 
     def remove(self, text: str) -> str:
         """Return the text without the entry."""
@@ -44,7 +44,7 @@ class McpServer:
         """Return the name of an entry that has the place of this one and is not as `connect` writes it."""
         if not text.strip() or self.keys[-1] not in json_text.list_keys(text, self.keys[:-1]):
             return None
-        is_managed = _is_managed(json_text.find_value(text, self.keys), self.entry, {"headers": self.key_headers})
+        is_managed = _is_managed(json_text.find_value(text, self.keys), self.values, self.key_values)
         return None if is_managed else ".".join(self.keys)
 
 
@@ -190,33 +190,30 @@ class FileChange:
             raise
 
 
-def plan_changes(edits: Iterable[FileEdit], *, is_removal: bool) -> list[FileChange]:
-    """Return the files that differ after the edits.
+def plan_changes(edits: Iterable[FileEdit], *, is_removal: bool) -> tuple[list[FileChange], list[str]]:
+    """Return the files that differ after the edits, and what a removal leaves: it is not as `connect` writes it.
 
     Raises Conflict for a file that cannot be read as JSON or TOML, and for a server of another to be added to; OSError.
     """
     texts: dict[Path, tuple[str, str]] = {}
+    kept: list[str] = []
     for edit in edits:
         before, text = texts.get(edit.path) or (_read(edit.path),) * 2
-        foreign = _name_foreign(edit, text)
-        if foreign and is_removal:
-            continue
-        if foreign:
-            raise Conflict(
-                f"{edit.path}: another server has the name {SERVER}: {foreign} is not as connect writes it. "
-                "Rename or remove it, and try again. Nothing was changed"
-            )
         try:
-            texts[edit.path] = before, edit.remove(text) if is_removal else edit.add(text)
+            foreign = edit.find_foreign(text)
+            if not foreign:
+                texts[edit.path] = before, edit.remove(text) if is_removal else edit.add(text)
+            elif is_removal:
+                kept.append(f"{edit.path}: {foreign}")
+            else:
+                raise Conflict(
+                    f"{edit.path}: another server has the name {SERVER}: {foreign} is not as connect writes it. "
+                    "Rename or remove it, and try again. Nothing was changed"
+                )
         except json_text.MalformedJson as error:
             raise _refuse(edit.path, str(error)) from error
-    return [FileChange(path, before, after) for path, (before, after) in texts.items() if before != after]
-
-
-def list_foreign(edits: Iterable[FileEdit]) -> list[str]:
-    """Return what has the place of an edit and is not as `connect` writes it. Raises Conflict and OSError."""
-    found = [(edit.path, _name_foreign(edit, _read(edit.path))) for edit in edits]
-    return list(dict.fromkeys(f"{path}: {name}" for path, name in found if name))
+    changes = [FileChange(path, before, after) for path, (before, after) in texts.items() if before != after]
+    return changes, list(dict.fromkeys(kept))
 
 
 _TABLE = f"[mcp_servers.{SERVER}]"
@@ -272,13 +269,6 @@ def _list_others(text: str) -> str:
     )
     # Not the values themselves: nan differs from nan.
     return repr((values, others))
-
-
-def _name_foreign(edit: FileEdit, text: str) -> str | None:
-    try:
-        return edit.find_foreign(text)
-    except json_text.MalformedJson as error:
-        raise _refuse(edit.path, str(error)) from error
 
 
 def _refuse(path: Path, why: str) -> Conflict:

@@ -1,11 +1,11 @@
 """A server in the place of a vendor of models: it gives prepared answers in their order, on whatever path is asked."""
 
 import json
-import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
+
+from tests.e2e.local_server import LocalHandler, run_local_server
 
 Answer = Mapping[str, Any]
 
@@ -15,30 +15,13 @@ def run_model(answers: Sequence[Answer]) -> Iterator[tuple[str, list[Any]]]:
     """Run it until the end of the block. Gives its address, and the bodies that it was sent."""
     left, asked = iter(answers), list[Any]()
 
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
+    class Handler(LocalHandler):
+        def respond(self, body: bytes) -> None:
+            asked.append(json.loads(body or b"null"))
+            self.answer(json.dumps(next(left, {"error": {"message": "no answer is left"}})).encode())
 
-        def log_message(self, *_args: object) -> None:
-            """Say nothing."""
-
-        def do_POST(self) -> None:
-            sent = json.loads(self.rfile.read(int(self.headers.get("content-length") or 0)) or b"null")
-            asked.append(sent)
-            body = json.dumps(next(left, {"error": {"message": "no answer is left"}})).encode()
-            self.send_response(200)
-            self.send_header("Content-Type", "application/json")
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        try:
-            yield f"http://127.0.0.1:{server.server_port}", asked
-        finally:
-            server.shutdown()
-            thread.join()
+    with run_local_server(Handler) as url:
+        yield url, asked
 
 
 def anthropic(*content: Answer) -> Answer:

@@ -41,14 +41,6 @@ async def test_a_folder_lists_neither_its_neighbours_nor_other_users(user: str) 
     assert await folder.scan(("a",)) == []
 
 
-async def test_without_a_server_the_error_says_what_to_do(user: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("KNOWHUB_API_URL", "http://127.0.0.1:9")
-
-    for call in (DocumentFolder("notes", user).read(("a",)), ItemLog(DocumentFolder("logs", user), ("s",)).append([1])):
-        with pytest.raises(ToolFailure, match="KnowHub is not reachable"):
-            await call
-
-
 async def test_another_user_reads_nothing_of_a_folder(url: str, user: str) -> None:
     await DocumentFolder("notes", user).create(("a",), "mine")
 

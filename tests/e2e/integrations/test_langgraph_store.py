@@ -245,16 +245,6 @@ async def test_only_the_fields_that_are_named_are_searched(user: str) -> None:
     assert await keys(store, "xylophone") == []
 
 
-async def test_texts_of_any_script_are_found(store: KnowHubStore) -> None:
-    texts = {"1": "这是中文", "2": "これは日本語です", "3": "이건 한국어야", "4": "Это русский", "5": "यह रूसी है"}
-    for key, text in texts.items():
-        await store.aput(("user_123", "memories"), key, {"text": text})
-
-    for key, text in texts.items():
-        found = await store.asearch(("user_123", "memories"), query=text)
-        assert found[0].key == key
-
-
 async def test_other_agents_of_the_user_find_an_item_by_recall(store: KnowHubStore, url: str, user: str) -> None:
     await store.aput(NS, "1", {"text": "website_a needs a pause before the login"})
 

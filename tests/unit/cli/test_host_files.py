@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from knowhub.cli.hosts import json_text
 from knowhub.cli.hosts.connection import HOSTS, PLUGIN, Connection, list_edits
-from knowhub.cli.hosts.edits import list_foreign, plan_changes
+from knowhub.cli.hosts.edits import plan_changes
 from knowhub.core.errors import Conflict
 
 LI = {"user": "li"}
@@ -37,13 +37,19 @@ OTHERS = """{
 
 
 def connect(host: str, place: Connection) -> None:
-    for change in plan_changes(list_edits(host, place, has_hooks=True, has_mcp=True), is_removal=False):
-        change.write()
+    write_changes(host, place, is_removal=False)
 
 
-def disconnect(host: str, place: Connection) -> None:
-    for change in plan_changes(list_edits(host, place, has_hooks=True, has_mcp=True), is_removal=True):
+def disconnect(host: str, place: Connection) -> list[str]:
+    """Remove the connection, and return what stays."""
+    return write_changes(host, place, is_removal=True)
+
+
+def write_changes(host: str, place: Connection, *, is_removal: bool) -> list[str]:
+    changes, kept = plan_changes(list_edits(host, place, has_hooks=True, has_mcp=True), is_removal=is_removal)
+    for change in changes:
         change.write()
+    return kept
 
 
 def read_files(folder: Path) -> dict[str, bytes]:
@@ -171,9 +177,8 @@ def test_a_foreign_server_of_the_same_name_is_kept(host: str, name: str, own: st
         connect(host, place)
     assert read_files(tmp_path) == {name: own.encode()}
 
-    disconnect(host, place)
+    [foreign] = disconnect(host, place)
     assert read_files(tmp_path) == {name: own.encode()}
-    [foreign] = list_foreign(list_edits(host, place, has_hooks=True, has_mcp=True))
     assert foreign.startswith(f"{path}: mcp")
 
 
