@@ -198,6 +198,15 @@ def try_flock(descriptor: int) -> bool:
     return True
 
 
+def is_free(files: FileSystem, path: Path) -> bool:
+    """Return whether no process has locked a file. Raises OSError."""
+    descriptor = files.open(path, os.O_RDONLY)
+    try:
+        return try_flock(descriptor)
+    finally:
+        files.close(descriptor)
+
+
 def share(descriptor: int) -> None:
     """Take a shared lock on an open file; it waits for an exclusive one, which nobody keeps for long."""
     fcntl.flock(descriptor, fcntl.LOCK_SH)

@@ -21,7 +21,7 @@ from knowhub.stores.files.data_directory import DataDirectory, check_format, che
 from knowhub.stores.files.doctor.findings import Finding, Severity, format_names, format_ranges, format_size
 from knowhub.stores.files.doctor.log_contents import LOST_OPERATION, LogContents, ProjectionsOf, check_projections
 from knowhub.stores.files.filesystem import FileSystem, remove_partial_files
-from knowhub.stores.files.lock import LockFile, try_flock
+from knowhub.stores.files.lock import LockFile, is_free, try_flock
 from knowhub.stores.files.log.change_log import ChangeLog
 from knowhub.stores.files.log.log_line import BASE, BaseHeader, Header, encode, end_line, header_line
 from knowhub.stores.files.log.log_manifest import (
@@ -71,13 +71,12 @@ def _alone(files: FileSystem, directory: DataDirectory) -> Iterator[LockFile]:
     segments = [
         directory.change_log / name for name in files.names(directory.change_log) if name.startswith("segment-")
     ]
-    is_free = ChangeLog(files, directory.change_log).is_free
     with ExitStack() as stack:
         leader = files.open(directory.leader_lock, os.O_RDWR | os.O_CREAT)
         stack.callback(files.close, leader)
         lock = LockFile(files, directory.lock)
         stack.callback(lock.close)
-        if not (try_flock(leader) and lock.try_acquire() and all(map(is_free, segments))):
+        if not (try_flock(leader) and lock.try_acquire() and all(is_free(files, path) for path in segments)):
             raise Conflict(_IN_USE.format(directory.root))
         yield lock
 

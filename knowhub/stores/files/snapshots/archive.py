@@ -26,7 +26,6 @@ from knowhub.core.errors import FieldError, InvalidInput, StorageFull
 from knowhub.stores.files.data_directory import ARCHIVE_VERSION, KEYRING, DataDirectory, format_text, snapshot_path
 from knowhub.stores.files.filesystem import FileSystem, create_file
 from knowhub.stores.files.log.change_log import ChangeLog
-from knowhub.stores.files.log.log_line import BASE
 from knowhub.stores.files.log.log_manifest import plain_name
 
 MANIFEST: Final = "manifest.json"
@@ -264,7 +263,12 @@ def write_archive(
     """
     made_at = int(parse_iso(manifest.created_at))
     with closing(ChangeLog(files, directory.change_log)) as log:
-        lengths = dict(_find_lengths(log, numbers, end))
+        lengths = {numbers[-1]: end}
+        for number in numbers[:-1]:
+            # Bytes behind that were never acknowledged.
+            if (length := log.durable_end(number)) is None:
+                raise _make_read_error(log.path(number + 1))
+            lengths[number] = length
         # Under the names that files begin with: so an archive needs no manifest of the log.
         parts = {f"{log.folder.name}/{plain_name(number)}": number for number in numbers}
         # Read after the log's end was fixed: the key of every row up to there was durable before the row was.
@@ -295,21 +299,6 @@ def write_archive(
 def temporary_path(directory: DataDirectory, ts: str) -> Path:
     """Return where a snapshot is written before it has its name."""
     return snapshot_path(directory, ts).with_suffix(".gz.tmp")
-
-
-def _find_lengths(log: ChangeLog, numbers: Sequence[int], end: int) -> Iterator[tuple[int, int]]:
-    """Yield each file of the log with the number of its bytes that are durable."""
-    for number, following in zip(numbers, [*numbers[1:], None], strict=True):
-        if following is None:
-            yield number, end
-        elif number & BASE:
-            yield number, log.size(number)
-        else:
-            # Bytes behind that were never acknowledged.
-            header, _ = log.header(following)
-            if header is None or header.previous_length is None:
-                raise _make_read_error(log.path(following))
-            yield number, header.previous_length
 
 
 def _split_segments(log: ChangeLog, number: int, length: int) -> Iterator[bytes]:
