@@ -60,7 +60,9 @@ def repair(
             raise Unavailable("change_log/ holds a file whose name is no number; move it out of there") from None
         if is_damaged:
             done += [*_move_records(files, directory), *_repair_log(files, directory, lock, end, ids)]
-        done += _list_unused(files, directory)
+        for folder in (directory.change_log, directory.snapshots):
+            for name in remove_partial_files(files, folder):
+                done.append(_note(folder / name, "was left over from a write that was broken off; removed"))
         done += _rebuild(files, directory, lock, collections, projections)
     return done
 
@@ -102,13 +104,7 @@ def _move_records(files: FileSystem, directory: DataDirectory) -> Iterator[Findi
         files.rename(path, directory.quarantine / f"records-{number}-{name}")
         files.sync_folder(directory.quarantine)
         detail = f"may tell of what is lost: it lies in quarantine/records-{number}-{name}, and is written anew"
-        yield Finding(Severity.NOTE, str(path), detail)
-
-
-def _list_unused(files: FileSystem, directory: DataDirectory) -> Iterator[Finding]:
-    for folder in (directory.change_log, directory.snapshots):
-        for name in remove_partial_files(files, folder):
-            yield Finding(Severity.NOTE, str(folder / name), "was left over from a write that was broken off; removed")
+        yield _note(path, detail)
 
 
 def _rebuild(
