@@ -20,7 +20,6 @@ from tests.crash.repaired_logs import (
     change_line,
     commit_note,
     flip,
-    inspect_folder,
     list_problems,
     list_segments,
     note_ids,
@@ -30,6 +29,7 @@ from tests.crash.repaired_logs import (
     write_compacted,
     write_notes,
 )
+from tests.doctoring import inspect
 
 pytestmark = pytest.mark.anyio
 
@@ -71,7 +71,7 @@ async def test_doctor_reports_what_a_repair_lost_and_kept(tmp_path: Path) -> Non
 
     repair_folder(folder)
 
-    details = [item.detail for item in inspect_folder(folder)]
+    details = [item.detail for item in inspect(folder)]
     assert "operations 2, 5 were lost to damage; what was left of them is in quarantine/" in details
     assert sum("that `knowhub doctor --repair` took out of the log" in item for item in details) == 1
 

@@ -39,10 +39,9 @@ async def test_every_committed_body_opens_after_a_crash(tmp_path: Path) -> None:
         await service.save(local(), new_resource(secure_body="before"))
         files.begin(Plan(crash_at=call))
 
-        died = await wait_for_death(files, service.patch(local(), ID, {"secure_body": SECRET}))
+        died = await wait_for_death(store, files, service.patch(local(), ID, {"secure_body": SECRET}))
 
         if not died:
-            await store.close()
             break
         after = open_files(root)
         shown = await service_on(after, root, FileSystem(), ids=100).reveal(local(), ID)
