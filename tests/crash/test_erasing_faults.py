@@ -14,18 +14,16 @@ import pytest
 
 from knowhub.core.errors import Conflict, KnowHubError, ReadOnly, StorageFull, Unavailable
 from knowhub.knowledge.model import KNOWLEDGE
-from knowhub.operations.erasure import ErasureService
 from knowhub.stores.files.filesystem import FileSystem
 from knowhub.stores.files.lock import try_flock
 from knowhub.stores.files.log.change_log import ChangeLog
-from knowhub.stores.files.store import FileStore, StoreOptions
+from knowhub.stores.files.store import StoreOptions
 from knowhub.stores.files.subprocess_runner import run_in_process
-from knowhub.wiring.collections import COLLECTIONS
 from tests.builders import Domain, domain_on, local, new_knowledge, open_domain, rows_of
 from tests.crash.process_death import MANY_SEGMENTS, NEVER_REACHED, ONE_SEGMENT, open_doomed, wait_for_death
 from tests.erasing import find_files_with
 from tests.fakes.faulty_files import Plan
-from tests.fakes.no_follow_up import NoFollowUp
+from tests.fakes.no_follow_up import erasures_on
 
 pytestmark = pytest.mark.anyio
 
@@ -52,17 +50,13 @@ async def prepare(folder: Path) -> ErasureFolder:
     return ErasureFolder(secret, other)
 
 
-def make_service(store: FileStore) -> ErasureService:
-    return ErasureService(store, NoFollowUp(), COLLECTIONS)
-
-
 def list_unused(folder: Path) -> list[str]:
     """Name the files of the log that are not in force."""
     return [str(name) for name in ChangeLog(FileSystem(), folder / "change_log").list_unused()]
 
 
 async def erase(hub: Domain, known: ErasureFolder) -> object:
-    return await make_service(hub.store).erase(local(), KNOWLEDGE, known.secret)
+    return await erasures_on(hub.store).erase(local(), KNOWLEDGE, known.secret)
 
 
 async def is_erased_after_opening(folder: Path, options: StoreOptions) -> bool:

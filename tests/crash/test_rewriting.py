@@ -10,16 +10,14 @@ from pathlib import Path
 import pytest
 
 from knowhub.knowledge.model import KNOWLEDGE
-from knowhub.operations.erasure import ErasureService
 from knowhub.stores.files.filesystem import FilePath, FileSystem
 from knowhub.stores.files.log.change_log import ChangeLog
 from knowhub.stores.files.log.log_line import Header, seal
 from knowhub.stores.files.log.rewrite import rewrite_file
 from knowhub.stores.files.store import StoreOptions
-from knowhub.wiring.collections import COLLECTIONS
 from tests.builders import local, open_files, save_row
 from tests.erasing import find_files_with
-from tests.fakes.no_follow_up import NoFollowUp
+from tests.fakes.no_follow_up import erasures_on
 
 pytestmark = pytest.mark.anyio
 
@@ -122,7 +120,7 @@ async def test_an_erasure_blocks_neither_the_loop_nor_other_processes(tmp_path: 
 
     reading = asyncio.create_task(read())
     writing = asyncio.create_task(save_row(store, "knowledge-meanwhile", "written meanwhile"))
-    erasures = ErasureService(store, NoFollowUp(), COLLECTIONS)
+    erasures = erasures_on(store)
     for number in range(0, 600, 100):
         await erasures.erase(local(), KNOWLEDGE, f"knowledge-{number}")
     await writing

@@ -217,14 +217,11 @@ class DirectoryExport(LogProjection):
                 self._files.remove_folder(folder)
 
     def _is_right(self, path: str, contents: Mapping[str, bytes]) -> bool:
-        folder = self._folder / path
-        if not self._is_plain_path(path) or set(self._files.names(folder)) != contents.keys():
+        folder, steps = self._folder / path, path.split("/")
+        is_plain = all(is_folder(self._files, self._folder / "/".join(steps[:end])) for end in range(1, len(steps) + 1))
+        if not is_plain or set(self._files.names(folder)) != contents.keys():
             return False
         return all(read_file(self._files, folder / name) == data for name, data in contents.items())
-
-    def _is_plain_path(self, path: str) -> bool:
-        steps = path.split("/")
-        return all(is_folder(self._files, self._folder / "/".join(steps[:end])) for end in range(1, len(steps) + 1))
 
     def _unknown(self, paths: Collection[str]) -> Iterator[Path]:
         """Yield what is in the folder and is no directory of these, nor above one."""

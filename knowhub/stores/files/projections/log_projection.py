@@ -129,7 +129,10 @@ class LogProjection(DerivedFiles):
     async def catch_up(self) -> None:
         """Apply the operations that the files lack, or build the files again. See `core.projection.Projection`."""
         async with self._turn:
-            if self._is_current(self.checkpoint()):
+            checkpoint, history = self.checkpoint(), self._log.history
+            if checkpoint.seq == history.last_seq and (
+                self.fits(checkpoint) or (checkpoint.seq == 0 and not self._list_files())
+            ):
                 return
             async with lock_folder(self._files, self._folder, _WAIT_S, _BUSY):
                 # Another process may have written before, and known more.
@@ -140,7 +143,6 @@ class LogProjection(DerivedFiles):
                     await self.rebuild(checkpoint)
                     await self._save(checkpoint)
                 # Where a compaction has forgotten what comes next, the next call builds the files again.
-                history = self._log.history
                 while history.base_seq <= checkpoint.seq < history.last_seq:
                     lines = await history.read_lines(checkpoint.seq, _OPERATIONS_PER_TURN, _BYTES_PER_TURN)
                     operations, last = await asyncio.to_thread(_parse_lines, history, checkpoint.seq, lines)
@@ -169,11 +171,6 @@ class LogProjection(DerivedFiles):
     def _new_checkpoint(self, seq: int) -> Checkpoint:
         history, log = self._log.history, self._log
         return Checkpoint(log.log_id, seq, history.checksum(seq), log.erases, history.base_seq, self._boot, self.layout)
-
-    def _is_current(self, checkpoint: Checkpoint) -> bool:
-        return checkpoint.seq == self._log.history.last_seq and (
-            self.fits(checkpoint) or (checkpoint.seq == 0 and not self._list_files())
-        )
 
 
 def _parse_lines(history: History, seq: int, lines: Sequence[bytes]) -> tuple[list[PartialOperation], int]:

@@ -175,7 +175,10 @@ class _Members:
         for name in waiting:
             self._member = name
             raise self._make_error("is missing")
-        self._check_end()
+        self._member = "the archive"
+        rest = self._up_to(_MAX_PADDING_BYTES)
+        if any(rest) or len(rest) == _MAX_PADDING_BYTES:
+            raise self._make_error("goes on behind its end")
 
     def _check_layout(self, manifest: Manifest) -> None:
         layout = manifest.members.get("FORMAT")
@@ -217,12 +220,6 @@ class _Members:
 
     def _skip_padding(self, size: int) -> None:
         self._exactly(-size % tarfile.BLOCKSIZE)
-
-    def _check_end(self) -> None:
-        self._member = "the archive"
-        rest = self._up_to(_MAX_PADDING_BYTES)
-        if any(rest) or len(rest) == _MAX_PADDING_BYTES:
-            raise self._make_error("goes on behind its end")
 
     def _exactly(self, count: int) -> bytes:
         """Return the next `count` bytes. Raises DamagedSnapshot when there are fewer."""
