@@ -51,10 +51,6 @@ def list_problems(folder: Path) -> list[str]:
     return [f"{item.subject}: {item.detail}" for item in inspect(folder) if item.severity is Severity.PROBLEM]
 
 
-def read_log_files(folder: Path) -> dict[str, bytes]:
-    return {path.name: path.read_bytes() for path in sorted((folder / "change_log").iterdir())}
-
-
 @dataclass(frozen=True, slots=True)
 class ReopenedFolder:
     """The state of a store after it was opened, written to, and opened again."""

@@ -10,6 +10,7 @@ from knowhub.core.errors import Unavailable
 from knowhub.stores.files.filesystem import FileSystem
 from knowhub.stores.files.lock import LockFile, Position
 from knowhub.stores.files.store import StoreOptions
+from tests.archives import read_folder
 from tests.builders import local, new_knowledge, open_domain, open_files, rows_of
 from tests.fakes.faulty_files import FaultyFileSystem
 
@@ -42,10 +43,6 @@ def iter_damages(lengths: Iterable[int]) -> Iterator[tuple[int | None, bytes]]:
     for size in (1, 7, 512, 4095, 4096, 8192):
         yield None, bytes(size)
         yield None, rng.randbytes(size)
-
-
-def read_files(folder: Path) -> dict[Path, bytes]:
-    return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
 def iter_lengths() -> Iterator[int]:
@@ -121,12 +118,12 @@ async def test_a_damaged_format_file_is_reported_and_nothing_changes(tmp_path: P
     # All but its newline is all of it.
     for length, tail in iter_damages(range(len(good) - 1)):
         (tmp_path / "FORMAT").write_bytes(good[:length] + tail)
-        before = read_files(tmp_path)
+        before = read_folder(tmp_path)
 
         with pytest.raises(Unavailable, match="FORMAT is damaged"):
             open_files(tmp_path)
 
-        assert read_files(tmp_path) == before
+        assert read_folder(tmp_path) == before
     (tmp_path / "FORMAT").write_bytes(good)
     assert list(await read_rows(tmp_path)) == [kept]
 

@@ -107,11 +107,6 @@ class LockFile:
         return self._words[_STAMP_AT]
 
     @property
-    def segment(self) -> int:
-        """The segment that the last published position lies in."""
-        return self._words[_SEGMENT_AT]
-
-    @property
     def suspect(self) -> bool:
         """Whether a write failed behind the durable offset: the segment is not to be written on."""
         return bool(self._words[_SUSPECT_AT])

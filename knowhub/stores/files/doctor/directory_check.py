@@ -35,7 +35,6 @@ from knowhub.stores.files.snapshots.archive import DamagedSnapshot, check_snapsh
 
 _MEGABYTE = 1024 * 1024
 _SPACE_NEEDED, _SPACE_WANTED = 128 * _MEGABYTE, 1024 * _MEGABYTE
-_ANY_SIZE = 1 << 62
 _ARCHIVE = ".tar.gz"
 
 
@@ -137,7 +136,7 @@ def _snapshots(files: FileSystem, directory: DataDirectory) -> Iterator[Finding]
             yield Finding(Severity.NOTE, str(path), "is left over from a snapshot that was broken off", REPAIR)
         elif name.endswith(_ARCHIVE):
             try:
-                whole.append(check_snapshot(files, path, _ANY_SIZE))
+                whole.append(check_snapshot(files, path))
             except DamagedSnapshot as problem:
                 advice = "it cannot be restored: make another with `knowhub snapshot create`, and delete this one"
                 detail = f"does not open: {problem.member}: {problem.reason}"

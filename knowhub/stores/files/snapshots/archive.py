@@ -81,10 +81,10 @@ def read_manifest(files: FileSystem, archive: Path) -> Manifest:
         return members.manifest()
 
 
-def check_snapshot(files: FileSystem, archive: Path, max_bytes: int) -> Manifest:
+def check_snapshot(files: FileSystem, archive: Path) -> Manifest:
     """Read a whole snapshot and compare it with its manifest; nothing is written. Raises as `unpack_snapshot`."""
     with _open(files, archive) as members:
-        manifest = members.manifest(max_bytes)
+        manifest = members.manifest()
         for _, pieces in members.read(manifest):
             deque(pieces, maxlen=0)
     return manifest
