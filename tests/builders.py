@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from knowhub.core.ids import Ids, RandomIds
-from knowhub.core.operation import Change, IdempotencyKey, Operation
+from knowhub.core.operation import Change, Draft, IdempotencyKey, Operation, Outcome, Write
 from knowhub.core.request_context import RequestContext, caller_context, local_context
 from knowhub.knowledge import record_rules
 from knowhub.knowledge.exchange import KnowledgeExchange
@@ -66,6 +66,13 @@ def new_knowledge(content: str = "Wait for the element before clicking it.", **f
 def knowledge_row(row_id: str = "knowledge-1", now: float = START, **fields: Any) -> dict[str, Any]:  # noqa: ANN401 -- any field
     """Return the row of a fresh record."""
     return record_rules.new_row(new_knowledge(**fields), row_id, now, local())
+
+
+async def save_row(store: FileStore, row_id: str, content: str = "said", account: str = "default") -> Outcome:
+    """Save a record of this id in a store."""
+    row = knowledge_row(row_id, content=content)
+    draft = Draft("save_knowledge", [Write(KNOWLEDGE, row_id, row)])
+    return await store.commit(account, "user:li", lambda _view: draft)
 
 
 def import_line(row_id: str | None, content: str = "imported", **evaluation: object) -> ImportedKnowledge:

@@ -18,16 +18,13 @@ class SegmentRead:
     end: int
 
 
-def read_segment(
-    data: bytes, start: int, next_seq: int = 1, *, durable: bool, after_damage: bool = False
-) -> SegmentRead:
-    """Read bytes that begin at offset `start`; with `after_damage` operations before them are lost."""
+def read_segment(data: bytes, start: int, next_seq: int, *, durable: bool) -> SegmentRead:
+    """Read bytes that begin at offset `start` with the operation `next_seq`."""
     lines = _Lines()
     reader = LogReader(_SegmentBytes(data, start), lines, next_seq - 1)
-    reader.damage += [Damage("before", 0, "")] * after_damage
     size = start + len(data)
     end = reader.read_lines(1, start, size, size if durable else None)
-    return SegmentRead(lines.good, reader.damage[after_damage:], end)
+    return SegmentRead(lines.good, reader.damage, end)
 
 
 class _SegmentBytes(ChangeLog):

@@ -30,11 +30,8 @@ def add_key(key_id: str) -> Callable[[Mapping[str, WrappedKey]], Mapping[str, Wr
     return lambda keys: {**keys, key_id: KEY}
 
 
-async def test_a_new_keyring_is_empty(keyring: Keyring) -> None:
+async def test_a_new_keyring_is_empty_and_added_keys_are_returned(keyring: Keyring) -> None:
     assert await keyring.keys() == {}
-
-
-async def test_added_keys_are_returned(keyring: Keyring) -> None:
     gone = WrappedKey("default", "密码/网站", "master-1", destroyed_at="2026-11-21T12:00:00.000Z")
 
     await keyring.change(lambda _keys: {"key-1": KEY, "key-2": gone})

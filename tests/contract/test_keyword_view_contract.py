@@ -1,6 +1,5 @@
 """What the `View` of every store answers about keywords, for acknowledged and decided rows, on both stores."""
 
-import asyncio
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
@@ -220,24 +219,6 @@ async def test_a_failed_batch_does_not_change_the_tree(store: Store) -> None:
     assert find_info(store.view(ACCOUNT), "i9") is None
 
 
-async def test_decisions_made_together_leave_one_tree_with_every_number_once(store: Store) -> None:
-    rows = await plant_tree(store)
-    changes = [
-        [info_row("i1", content="changed")],
-        [info_row("i5"), link_row("i5", "py")],
-        [keyword_row("py2", "Go")],
-        [keyword_row("a", "Go", "py2"), info_row("i6"), link_row("i6", "a")],
-        [keyword_row("b", "Go", "a"), link_row("i1", "b")],
-        [info_row("i5", deleted=True), link_row("i5", "py", deleted=True)],
-    ]
-
-    answers = await asyncio.gather(*(write_rows(store, *changed) for changed in changes))
-
-    for answer in answers:
-        rows |= answer
-    check_view(store.view(ACCOUNT), rows)
-
-
 async def test_an_account_sees_no_keyword_of_another(store: Store) -> None:
     await plant_tree(store)
 
@@ -246,15 +227,3 @@ async def test_an_account_sees_no_keyword_of_another(store: Store) -> None:
     assert find_keyword(other, "py") is None
     assert list(list_keywords(other)) == list(other.lookup(BY_TOKEN, "python")) == []
     assert list(other.newest(INFO_TABLE)) == []
-
-
-async def test_a_tree_that_is_read_back_answers_as_before(tmp_path: Path) -> None:
-    before = open_files(tmp_path)
-    rows = await plant_tree(before)
-    rows |= await write_rows(before, info_row("i2", deleted=True), link_row("i2", "py", deleted=True))
-    rows |= await write_rows(before, keyword_row("py2", "Go", "zh"))
-    await before.close()
-
-    after = open_files(tmp_path)
-    check_view(after.view(ACCOUNT), rows)
-    await after.close()

@@ -4,9 +4,7 @@ import asyncio
 import errno
 import shutil
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from functools import lru_cache
 from pathlib import Path
-from typing import Protocol
 
 import pytest
 
@@ -22,6 +20,7 @@ from knowhub.knowledge.model import KNOWLEDGE
 from knowhub.knowledge.table import list_live_records
 from knowhub.settings import Settings
 from knowhub.stores.files.data_directory import DataDirectory
+from knowhub.stores.files.doctor.log_contents import CheckedProjection
 from knowhub.stores.files.filesystem import FileSystem
 from knowhub.stores.files.subprocess_runner import run_in_process
 from knowhub.wiring.adapters import Overrides
@@ -35,11 +34,6 @@ pytestmark = pytest.mark.anyio
 FOLDERS = {"records": "records", "maps": "indexes", "context": "context"}
 NOTES = {"records": "checkpoint.json", "maps": "derived.json", "context": "checkpoint.json"}
 TEAM = local_context(OWNER, "team a")
-
-
-class CheckedProjection(Protocol):
-    def check(self) -> CheckResult: ...
-    def discard(self) -> None: ...
 
 
 class ProjectionBench:
@@ -131,12 +125,12 @@ DEEDS = (
 )
 
 
-@lru_cache(maxsize=1)
-def _histories(folder: str) -> None:
-    """Make one data directory, with a copy of its state after each step."""
+@pytest.fixture(scope="module")
+def histories(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder with one data directory for each step: its state after that step."""
+    root = tmp_path_factory.mktemp("histories")
 
     async def run() -> None:
-        root = Path(folder)
         settings = Settings(data_dir=root / "live", owner=OWNER, maps_interval_s=0)
         clock = FakeClock()
         world = Overrides(text=PlainText(), clock=clock, files=FileSystem())
@@ -149,14 +143,7 @@ def _histories(folder: str) -> None:
                 shutil.copytree(root / "live", root / str(number))
 
     asyncio.run(run())
-
-
-@pytest.fixture(scope="module")
-def histories(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a folder with one data directory for each step: its state after that step."""
-    folder = tmp_path_factory.mktemp("histories")
-    _histories(str(folder))
-    return folder
+    return root
 
 
 def files_of(name: str, folder: Path) -> dict[str, bytes]:

@@ -51,19 +51,28 @@ class Tally:
 
 
 def main(root: Path, points: int, seed: int) -> None:
-    """Kill writers `points` times, ten times in each folder, and print the results."""
+    """Kill writers `points` times, and print the results."""
     rng = random.Random(seed)
+
+    def kill_and_compare(turn: int, tally: Tally) -> None:
+        kill_once(root / str(turn), rng, tally)
+        asyncio.run(reopen_and_compare(root / str(turn), tally))
+
+    strike(points, kill_and_compare)
+
+
+def strike(points: int, once: Callable[[int, Tally], None], clear: Callable[[], None] = lambda: None) -> None:
+    """Do something `points` times, ten times in each turn; `clear` the folder behind it, and print the results."""
     total: Counter[str] = Counter()
     named: list[str] = []
-    for first in range(0, points, POINTS_A_FOLDER):
+    for turn, first in enumerate(range(0, points, POINTS_A_FOLDER)):
         tally = Tally()
-        folder = root / f"at-{first}"
         for _ in range(min(POINTS_A_FOLDER, points - first)):
-            kill_once(folder, rng, tally)
-            asyncio.run(reopen_and_compare(folder, tally))
+            once(turn, tally)
             if tally.damage:
                 # Nothing more is written on it.
                 break
+        clear()
         named += tally.lost + tally.half_applied + tally.damage
         total.update(points=tally.points, operations=tally.operations, quarantined=tally.quarantined)
         total.update(lost=len(tally.lost), half_applied=len(tally.half_applied), damaged=len(tally.damage))
@@ -206,8 +215,8 @@ async def delete_and_undo(hub: Domain, ids: list[str], unique: str) -> list[Any]
     return [change.after for change in undone.changes]
 
 
-def open_writer_store(folder: Path) -> FileStore:
-    return open_store(folder, FileSystem(), SystemClock(), RandomIds(), WITH_NOTES, OPTIONS)
+def open_writer_store(folder: Path, options: StoreOptions = OPTIONS) -> FileStore:
+    return open_store(folder, FileSystem(), SystemClock(), RandomIds(), WITH_NOTES, options)
 
 
 if __name__ == "__main__":

@@ -7,20 +7,18 @@ pages, and the part of the journal that is still in memory.
 
 import asyncio
 import fcntl
-import json
 import os
 import random
 import shutil
 import struct
 import subprocess
 import sys
-from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.crash.killed_writers import POINTS_A_FOLDER, Tally, kill_once, reopen_and_compare
+from tests.crash.killed_writers import Tally, kill_once, reopen_and_compare, strike
 
 # _IOR('X', 125, __u32), which ext4 and xfs share; what it is given says whether the journal in memory is written first.
 SHUTDOWN = 0x8004587D
@@ -72,32 +70,21 @@ class SmallDisk:
 
 
 def main(kind: str, root: Path, points: int, seed: int) -> None:
-    """Cut the power `points` times, ten times in each folder, and print the results."""
+    """Cut the power `points` times, and print the results."""
     rng = random.Random(seed)
     disk = SmallDisk.make(kind, root)
-    total: Counter[str] = Counter()
-    named: list[str] = []
-    for first in range(0, points, POINTS_A_FOLDER):
-        tally = Tally()
-        for _ in range(min(POINTS_A_FOLDER, points - first)):
-            cut_once(disk, rng, tally)
-            recover_and_compare(disk, tally)
-            if tally.damage:
-                # Nothing more is written on it.
-                break
+
+    def cut_and_recover(_turn: int, tally: Tally) -> None:
+        how = rng.choice((JOURNAL_LOST, JOURNAL_LOST, JOURNAL_LOST, JOURNAL_WRITTEN))
+        with disk.powered_on():
+            kill_once(disk.folder / "data", rng, tally, lambda: disk.cut(how))
+        recover_and_compare(disk, tally)
+
+    def clear() -> None:
         with disk.powered_on():
             shutil.rmtree(disk.folder / "data")
-        named += tally.lost + tally.half_applied + tally.damage
-        total.update(points=tally.points, operations=tally.operations, quarantined=tally.quarantined)
-        total.update(lost=len(tally.lost), half_applied=len(tally.half_applied), damaged=len(tally.damage))
-    sys.stdout.write(json.dumps({**total, "named": named[:20]}) + "\n")
 
-
-def cut_once(disk: SmallDisk, rng: random.Random, tally: Tally) -> None:
-    """Cut the power under many writers."""
-    how = rng.choice((JOURNAL_LOST, JOURNAL_LOST, JOURNAL_LOST, JOURNAL_WRITTEN))
-    with disk.powered_on():
-        kill_once(disk.folder / "data", rng, tally, lambda: disk.cut(how))
+    strike(points, cut_and_recover, clear)
 
 
 def recover_and_compare(disk: SmallDisk, tally: Tally) -> None:

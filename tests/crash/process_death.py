@@ -26,8 +26,16 @@ def open_or_die(folder: Path, plan: Plan) -> FileStore | None:
         return None
 
 
-async def wait_for_death(files: FaultyFileSystem, doing: Awaitable[object]) -> bool:
-    """Wait until `doing` is done, False, or its process is dead, True."""
+def open_doomed(folder: Path, plan: Plan, options: StoreOptions = ONE_SEGMENT) -> tuple[FileStore, FaultyFileSystem]:
+    """Open the store of a folder, on a file system that follows a plan from now on."""
+    files = FaultyFileSystem()
+    store = open_files(folder, files, options)
+    files.begin(plan)
+    return store, files
+
+
+async def wait_for_death(store: FileStore, files: FaultyFileSystem, doing: Awaitable[object]) -> bool:
+    """Wait until `doing` is done and close the store, False, or until its process is dead, True."""
     task = asyncio.ensure_future(doing)
     while not task.done() and not files.crashed:  # noqa: ASYNC110 -- the file system runs in a thread and sets no event
         await asyncio.sleep(0)
@@ -45,4 +53,5 @@ async def wait_for_death(files: FaultyFileSystem, doing: Awaitable[object]) -> b
         files.bury()
         return True
     await task
+    await store.close()
     return False

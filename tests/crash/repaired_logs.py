@@ -47,16 +47,8 @@ def repair_folder(folder: Path, files: FaultyFileSystem | None = None) -> list[F
     return repair(folder, files, CountedIds())
 
 
-def inspect_folder(folder: Path) -> list[Finding]:
-    return inspect(folder)
-
-
 def list_problems(folder: Path) -> list[str]:
-    return [f"{item.subject}: {item.detail}" for item in inspect_folder(folder) if item.severity is Severity.PROBLEM]
-
-
-def read_log_files(folder: Path) -> dict[str, bytes]:
-    return {path.name: path.read_bytes() for path in sorted((folder / "change_log").iterdir())}
+    return [f"{item.subject}: {item.detail}" for item in inspect(folder) if item.severity is Severity.PROBLEM]
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,15 +12,11 @@ from typing import Any
 
 import orjson
 
-from knowhub.core.clock import SystemClock
 from knowhub.core.errors import KnowHubError
-from knowhub.core.ids import RandomIds
 from knowhub.knowledge.model import Feedback, OnConflict
-from knowhub.stores.files.filesystem import FileSystem
-from knowhub.stores.files.store import StoreOptions, open_store
+from knowhub.stores.files.store import StoreOptions
 from tests.builders import Domain, domain_on, import_line, local, new_knowledge
-from tests.collections_of_tests import WITH_NOTES
-from tests.crash.killed_writers import TOGETHER
+from tests.crash.killed_writers import TOGETHER, open_writer_store
 
 Row = Mapping[str, Any]
 LINES = 1001
@@ -28,9 +24,7 @@ LINES = 1001
 
 async def work(folder: Path, segment_bytes: int) -> None:
     """Run one verb after another and report each."""
-    store = open_store(
-        folder, FileSystem(), SystemClock(), RandomIds(), WITH_NOTES, StoreOptions(segment_bytes=segment_bytes)
-    )
+    store = open_writer_store(folder, StoreOptions(segment_bytes=segment_bytes))
     hub = domain_on(store)
     told: list[str] = []
     for number, verb in enumerate(VERBS * 2):

@@ -9,21 +9,19 @@ import sys
 import time
 from pathlib import Path
 
-from knowhub.core.clock import SystemClock
-from knowhub.core.ids import RandomIds
 from knowhub.stores.files.data_directory import DataDirectory
 from knowhub.stores.files.filesystem import FileSystem
 from knowhub.stores.files.lock import LockFile
-from knowhub.stores.files.store import open_store
+from knowhub.stores.files.store import StoreOptions
 from tests.builders import domain_on, local, new_knowledge
-from tests.collections_of_tests import WITH_NOTES
+from tests.crash.killed_writers import open_writer_store
 
 WRITERS = 8
 
 
 async def write(folder: Path, name: str, count: int) -> None:
     """Save `count` records by eight writers."""
-    store = open_store(folder, FileSystem(), SystemClock(), RandomIds(), WITH_NOTES)
+    store = open_writer_store(folder, StoreOptions())
     hub = domain_on(store)
 
     async def one_writer(first: int) -> None:

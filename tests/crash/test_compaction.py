@@ -22,7 +22,7 @@ from tests.crash.compaction_store import (
     open_store,
     state_of,
 )
-from tests.crash.process_death import NEVER_REACHED, wait_for_death
+from tests.crash.process_death import NEVER_REACHED, open_doomed, wait_for_death
 from tests.fakes.faulty_files import FaultyFileSystem, Plan
 
 pytestmark = pytest.mark.anyio
@@ -165,14 +165,10 @@ async def test_a_crash_at_any_call_of_a_compaction_changes_no_row(tmp_path: Path
         async with open_store(folder) as store:
             known = await fill(store, 9)
             before = state_of(store, known)
-        files = FaultyFileSystem()
-        store = open_files(folder, files, SMALL_SEGMENTS)
-        files.begin(Plan(crash_at=call, half_written=True))
+        store, files = open_doomed(folder, Plan(crash_at=call, half_written=True), SMALL_SEGMENTS)
 
-        died = await wait_for_death(files, compact(store, files=files))
+        died = await wait_for_death(store, files, compact(store, files=files))
 
-        if not died:
-            await store.close()
         async with open_store(folder) as reopened:
             assert (state_of(reopened, known), reopened.status().damage) == (before, [])
             await domain_on(reopened).knowledge.records.patch(
@@ -196,14 +192,10 @@ async def test_another_process_continues_after_a_death_at_any_call(tmp_path: Pat
         # One segment, which the compaction must close while the other process is inside it.
         other = open_files(folder)
         known = await fill(other, 3)
-        files = FaultyFileSystem()
-        store = open_files(folder, files)
-        files.begin(Plan(crash_at=call))
+        store, files = open_doomed(folder, Plan(crash_at=call))
 
-        died = await wait_for_death(files, compact(store, files=files))
+        died = await wait_for_death(store, files, compact(store, files=files))
 
-        if not died:
-            await store.close()
         patched = {"content": "written after the death"}
         await domain_on(other).knowledge.records.patch(local(), known.knowledge_id, patched)
         state = state_of(other, known)

@@ -19,8 +19,15 @@ from knowhub.keywords.service import DeleteOptions, KeywordService
 from knowhub.knowledge.model import Feedback, OnConflict, Vote
 from knowhub.stores.files.store import FileStore, StoreOptions
 from tests.builders import Domain, domain_on, import_line, local, new_knowledge, open_files, rows_of
-from tests.crash.process_death import MANY_SEGMENTS, NEVER_REACHED, ONE_SEGMENT, open_or_die, wait_for_death
-from tests.fakes.faulty_files import FaultyFileSystem, Plan
+from tests.crash.process_death import (
+    MANY_SEGMENTS,
+    NEVER_REACHED,
+    ONE_SEGMENT,
+    open_doomed,
+    open_or_die,
+    wait_for_death,
+)
+from tests.fakes.faulty_files import Plan
 from tests.fakes.plain_text import PlainText
 from tests.keyword_model import TreeModel
 from tests.tree_answers import LogReader, Rows, check_view, strip_bookkeeping
@@ -245,13 +252,9 @@ async def test_a_crash_leaves_the_state_before_or_after(
         folder = tmp_path / str(call)
         known = await prepare(folder, undone)
         before = await read_rows(folder, options)
-        files = FaultyFileSystem()
-        store = open_files(folder, files, options)
-        files.begin(Plan(crash_at=call, half_written=half_written))
+        store, files = open_doomed(folder, Plan(crash_at=call, half_written=half_written), options)
 
-        died = await wait_for_death(files, verb(hub_on(store), known))
-        if not died:
-            await store.close()
+        died = await wait_for_death(store, files, verb(hub_on(store), known))
         done = count_changes(before, await read_rows(folder, options))
 
         assert done in {0, whole}
@@ -315,14 +318,12 @@ async def test_a_crash_while_a_directory_is_recovered_leaves_one_that_opens(tmp_
 async def test_a_crash_while_writing_resumes_loses_nothing(tmp_path: Path, call: int) -> None:
     known = await prepare(tmp_path)
     before = await read_records(tmp_path)
-    files = FaultyFileSystem()
-    store = open_files(tmp_path, files)
-    files.begin(Plan(fail_at=1, error=28, kinds=("sync_data",)))
+    store, files = open_doomed(tmp_path, Plan(fail_at=1, error=28, kinds=("sync_data",)))
     with pytest.raises(Exception, match="disk is full"):
         await save(hub_on(store), known)
     files.begin(Plan(crash_at=call))
 
-    died = await wait_for_death(files, save(hub_on(store), known))
+    died = await wait_for_death(store, files, save(hub_on(store), known))
 
     found = await read_records(tmp_path)
     assert died

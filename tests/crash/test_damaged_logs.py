@@ -3,7 +3,7 @@
 import asyncio
 import random
 import shutil
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,16 +11,14 @@ from typing import Any
 import pytest
 
 from knowhub.core.errors import ReadOnly
-from knowhub.core.operation import Draft, Group, Row, Write
-from knowhub.engine.view import AccountView
-from knowhub.stores.files.log.log_line import SEAL_BYTES, seal
+from knowhub.core.operation import Group, Row
 from knowhub.stores.files.store import FileStore, StoreOptions
-from tests.builders import local, new_knowledge, open_domain, open_files
-from tests.segment_bytes import SegmentRead, read_segment
+from tests.builders import open_files
+from tests.crash.repaired_logs import NOTES, commit_note, note_draft
+from tests.segment_bytes import read_segment
 
 pytestmark = pytest.mark.anyio
 
-NOTES = "notes"
 SEGMENT = Path("change_log") / "segment-00000001.jsonl"
 # Every offset takes minutes: nightly.
 STEPS = pytest.mark.parametrize("step", [17, pytest.param(1, marks=pytest.mark.nightly)])
@@ -61,15 +59,6 @@ class NotesFolder:
         raise IndexError(offset)
 
 
-def note_draft(number: int, text: str = "said", group: Group | None = None) -> Callable[[AccountView], Draft]:
-    row = {"id": f"note-{number}", "text": text, "version": 1}
-    return lambda _view: Draft("save_note", [Write(NOTES, f"note-{number}", row)], group=group)
-
-
-async def commit_note(store: FileStore, number: int) -> None:
-    await store.commit("default", "user:li", note_draft(number))
-
-
 async def write_notes(folder: Path, batches: int = 1) -> NotesFolder:
     """Write notes: three in one batch, one alone, a group of two."""
     store = open_files(folder)
@@ -78,7 +67,7 @@ async def write_notes(folder: Path, batches: int = 1) -> NotesFolder:
         first = batch * 6
         await asyncio.gather(*(commit_note(store, first + number) for number in range(3)))
         await commit_note(store, first + 3)
-        pair = [note_draft(first + 4 + index, group=Group(f"group-{batch}", index, 2)) for index in range(2)]
+        pair = [note_draft(first + 4 + index, Group(f"group-{batch}", index, 2)) for index in range(2)]
         await store.commit_group("default", "user:li", pair)
         groups.append((first + 4, first + 5))
     await store.close()
@@ -204,10 +193,6 @@ async def test_a_flipped_bit_in_any_byte_is_named_and_the_rest_is_served(
             assert not status.writable
 
 
-def read_lines(data: bytes, start: int, seq: int, *, durable: bool) -> SegmentRead:
-    return read_segment(data, start, seq, durable=durable)
-
-
 def flip(data: bytes, bit: int) -> bytes:
     changed = bytearray(data)
     changed[bit // 8] ^= 1 << bit % 8
@@ -217,7 +202,7 @@ def flip(data: bytes, bit: int) -> bytes:
 async def test_every_single_bit_of_a_small_log_is_guarded(tmp_path: Path) -> None:
     source = await write_notes(tmp_path / "source")
     start = len(source.lines[0])
-    good = rows_in(read_lines(source.log[start:], start, 1, durable=True).lines)
+    good = rows_in(read_segment(source.log[start:], start, 1, durable=True).lines)
 
     bits = range(start * 8, len(source.log) * 8)
     unnoticed = [bit for bit in bits if is_silently_wrong(source.log, start, bit, good)]
@@ -231,14 +216,14 @@ async def test_every_single_bit_of_a_small_log_is_guarded(tmp_path: Path) -> Non
 async def test_every_single_bit_of_a_log_of_a_hundred_kilobytes_is_guarded(tmp_path: Path) -> None:
     source = await write_notes(tmp_path / "source", batches=55)
     start = len(source.lines[0])
-    good = rows_in(read_lines(source.log[start:], start, 1, durable=True).lines)
+    good = rows_in(read_segment(source.log[start:], start, 1, durable=True).lines)
 
     unnoticed = []
     for number, line in enumerate(source.lines[1:], start=1):
         offset = sum(map(len, source.lines[:number]))
         # Lines before the flipped one, and after the next two, are not affected by the flip.
         near = b"".join(source.lines[number : number + 3])
-        known = rows_in(read_lines(near, offset, number, durable=True).lines)
+        known = rows_in(read_segment(near, offset, number, durable=True).lines)
         unnoticed += [bit for bit in range(len(line) * 8) if is_wrong_near(near, offset, number, bit, known)]
 
     assert len(source.log) > 100_000
@@ -249,7 +234,7 @@ async def test_every_single_bit_of_a_log_of_a_hundred_kilobytes_is_guarded(tmp_p
 def is_silently_wrong(log: bytes, start: int, bit: int, good: dict[str, Row]) -> bool:
     data = flip(log, bit)[start:]
     for durable in (True, False):
-        judged = read_lines(data, start, 1, durable=durable)
+        judged = read_segment(data, start, 1, durable=durable)
         rows = rows_in(judged.lines)
         named = bool(judged.damage) or judged.end < start + len(data)
         if not named or not rows.items() <= good.items():
@@ -258,7 +243,7 @@ def is_silently_wrong(log: bytes, start: int, bit: int, good: dict[str, Row]) ->
 
 
 def is_wrong_near(near: bytes, offset: int, seq: int, bit: int, known: dict[str, Row]) -> bool:
-    judged = read_lines(flip(near, bit), offset, seq, durable=True)
+    judged = read_segment(flip(near, bit), offset, seq, durable=True)
     # The damage is known after the lines have been read.
     rows = rows_in(judged.lines)
     return not judged.damage or not rows.items() <= known.items()
@@ -349,42 +334,3 @@ async def test_bytes_missing_under_an_open_store_are_reported(tmp_path: Path, bo
     await reader.close()
 
     assert "damaged" in (status.reason or "")
-
-
-@pytest.mark.parametrize("is_reopened", [False, True])
-async def test_a_valid_line_without_an_operation_is_reported(tmp_path: Path, *, is_reopened: bool) -> None:
-    reader, writer = open_files(tmp_path), open_files(tmp_path)
-    await commit_note(writer, 1)
-    header, line = (tmp_path / SEGMENT).read_bytes().splitlines(keepends=True)
-    # As another program would leave it: the number is right, and so is the checksum.
-    foreign = line[:-SEAL_BYTES].replace(b'"account"', b'"accnuot"')
-    (tmp_path / SEGMENT).write_bytes(header + seal(foreign))
-    if is_reopened:
-        await reader.close()
-        reader = open_files(tmp_path)
-
-    await reader.refresh()
-    status = reader.status()
-    await writer.close()
-    await reader.close()
-
-    assert f"{SEGMENT.name} at offset {len(header)}" in (status.reason or "")
-    assert not status.writable
-
-
-async def test_a_bit_flipped_under_an_open_store_is_reported_when_read(tmp_path: Path) -> None:
-    async with open_domain(tmp_path) as hub:
-        first = (await hub.knowledge.records.save(local(), new_knowledge("first"))).record["id"]
-        await hub.knowledge.records.save(local(), new_knowledge("second"))
-        segment = next((tmp_path / "change_log").iterdir())
-        data = bytearray(segment.read_bytes())
-        data[data.index(b'"first"') + 2] ^= 1
-        segment.write_bytes(data)
-
-        history = [operation async for operation in hub.store.operations("default")]
-
-        assert len(history) == 1
-        assert str(segment) in str(hub.store.status().reason)
-        assert (await hub.knowledge.records.get(local(), first)).version == 1
-        with pytest.raises(ReadOnly):
-            await hub.knowledge.records.save(local(), new_knowledge("third"))

@@ -14,18 +14,16 @@ import pytest
 
 from knowhub.core.errors import Conflict, KnowHubError, ReadOnly, StorageFull, Unavailable
 from knowhub.knowledge.model import KNOWLEDGE
-from knowhub.operations.erasure import ErasureService
 from knowhub.stores.files.filesystem import FileSystem
 from knowhub.stores.files.lock import try_flock
 from knowhub.stores.files.log.change_log import ChangeLog
-from knowhub.stores.files.store import FileStore, StoreOptions
+from knowhub.stores.files.store import StoreOptions
 from knowhub.stores.files.subprocess_runner import run_in_process
-from knowhub.wiring.collections import COLLECTIONS
-from tests.builders import Domain, domain_on, local, new_knowledge, open_domain, open_files, rows_of
-from tests.crash.process_death import MANY_SEGMENTS, NEVER_REACHED, ONE_SEGMENT, wait_for_death
+from tests.builders import Domain, domain_on, local, new_knowledge, open_domain, rows_of
+from tests.crash.process_death import MANY_SEGMENTS, NEVER_REACHED, ONE_SEGMENT, open_doomed, wait_for_death
 from tests.erasing import find_files_with
-from tests.fakes.faulty_files import FaultyFileSystem, Plan
-from tests.fakes.no_follow_up import NoFollowUp
+from tests.fakes.faulty_files import Plan
+from tests.fakes.no_follow_up import erasures_on
 
 pytestmark = pytest.mark.anyio
 
@@ -52,17 +50,13 @@ async def prepare(folder: Path) -> ErasureFolder:
     return ErasureFolder(secret, other)
 
 
-def make_service(store: FileStore) -> ErasureService:
-    return ErasureService(store, NoFollowUp(), COLLECTIONS)
-
-
 def list_unused(folder: Path) -> list[str]:
     """Name the files of the log that are not in force."""
     return [str(name) for name in ChangeLog(FileSystem(), folder / "change_log").list_unused()]
 
 
 async def erase(hub: Domain, known: ErasureFolder) -> object:
-    return await make_service(hub.store).erase(local(), KNOWLEDGE, known.secret)
+    return await erasures_on(hub.store).erase(local(), KNOWLEDGE, known.secret)
 
 
 async def is_erased_after_opening(folder: Path, options: StoreOptions) -> bool:
@@ -99,14 +93,11 @@ async def test_a_crash_at_any_call_leaves_a_row_whole_or_erased(
     for call in range(1, NEVER_REACHED):
         folder = tmp_path / str(call)
         known = await prepare(folder)
-        files = FaultyFileSystem()
-        store = open_files(folder, files, options)
-        files.begin(Plan(crash_at=call, half_written=half_written))
+        store, files = open_doomed(folder, Plan(crash_at=call, half_written=half_written), options)
 
-        died = await wait_for_death(files, erase(domain_on(store), known))
+        died = await wait_for_death(store, files, erase(domain_on(store), known))
 
         if not died:
-            await store.close()
             assert await is_erased_after_opening(folder, options)
             break
         seen.append(await is_erased_after_opening(folder, options))
@@ -133,14 +124,10 @@ async def test_another_process_continues_after_a_death_at_any_call(
         folder = tmp_path / str(call)
         known = await prepare(folder)
         async with open_domain(folder, None, options) as other:
-            files = FaultyFileSystem()
-            store = open_files(folder, files, options)
-            files.begin(Plan(crash_at=call))
+            store, files = open_doomed(folder, Plan(crash_at=call), options)
 
-            died = await wait_for_death(files, erase(domain_on(store), known))
+            died = await wait_for_death(store, files, erase(domain_on(store), known))
 
-            if not died:
-                await store.close()
             saved = await other.knowledge.records.save(local(), new_knowledge("written after the death"))
             assert (await other.knowledge.records.get(local(), str(saved.record["id"]))).version == 1
             assert other.store.status().damage == []
@@ -182,9 +169,8 @@ async def test_a_failed_write_or_sync_erases_nothing_or_is_repaired(tmp_path: Pa
     for call in range(1, NEVER_REACHED):
         folder = tmp_path / str(call)
         known = await prepare(folder)
-        files = FaultyFileSystem()
-        store = open_files(folder, files)
-        files.begin(Plan(fail_at=call, error=error, kinds=("write_at", "sync_data", "sync", "rename", "sync_folder")))
+        kinds = ("write_at", "sync_data", "sync", "rename", "sync_folder")
+        store, _ = open_doomed(folder, Plan(fail_at=call, error=error, kinds=kinds))
 
         failure: KnowHubError | None = None
         try:
@@ -205,9 +191,7 @@ async def test_a_failed_write_or_sync_erases_nothing_or_is_repaired(tmp_path: Pa
 
 async def test_an_erasure_refused_by_a_full_disk_succeeds_later(tmp_path: Path) -> None:
     known = await prepare(tmp_path)
-    files = FaultyFileSystem()
-    store = open_files(tmp_path, files)
-    files.begin(Plan(fail_at=2, error=errno.ENOSPC, kinds=("write_at",)))
+    store, files = open_doomed(tmp_path, Plan(fail_at=2, error=errno.ENOSPC, kinds=("write_at",)))
     with pytest.raises(StorageFull):
         await erase(domain_on(store), known)
     files.begin(Plan())

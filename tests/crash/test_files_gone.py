@@ -11,6 +11,7 @@ from knowhub.stores.files.data_directory import PUT_LOG_BACK, DataDirectory, wri
 from knowhub.stores.files.filesystem import FileSystem
 from knowhub.stores.files.store import StoreOptions
 from knowhub.stores.files.subprocess_runner import run_in_process
+from tests.archives import read_folder
 from tests.builders import local, new_knowledge, open_domain, open_files, rows_of
 from tests.doctoring import inspect
 from tests.fakes.faulty_files import FaultyFileSystem, Plan
@@ -28,15 +29,11 @@ async def save_records(folder: Path, count: int = 4, options: StoreOptions | Non
         ]
 
 
-def read_files(folder: Path) -> dict[str, bytes]:
-    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
-
-
 async def test_a_missing_last_segment_is_reported_and_no_number_reused(tmp_path: Path) -> None:
     ids = await save_records(tmp_path, options=SMALL)
     last = max((tmp_path / "change_log").iterdir())
     last.unlink()
-    before = read_files(tmp_path)
+    before = read_folder(tmp_path)
 
     async with open_domain(tmp_path, None, SMALL) as hub:
         status = hub.store.status()
@@ -47,7 +44,7 @@ async def test_a_missing_last_segment_is_reported_and_no_number_reused(tmp_path:
     assert [damage.path for damage in status.damage] == [str(last)]
     assert not status.writable
     assert rows == ids[:-1]
-    assert read_files(tmp_path) == before
+    assert read_folder(tmp_path) == before
 
 
 def remove(folder: Path) -> None:
@@ -68,7 +65,7 @@ async def test_a_missing_log_is_not_created_again(tmp_path: Path, lose: Callable
         (tmp_path / "records").mkdir()
         (tmp_path / "records" / "knowledge.jsonl").write_bytes(b"{}\n")
     lose(tmp_path / "change_log")
-    before = read_files(tmp_path)
+    before = read_folder(tmp_path)
 
     with pytest.raises(Unavailable) as refused:
         open_files(tmp_path)
@@ -76,7 +73,7 @@ async def test_a_missing_log_is_not_created_again(tmp_path: Path, lose: Callable
 
     assert PUT_LOG_BACK in refused.value.detail
     assert PUT_LOG_BACK in advice
-    assert read_files(tmp_path) == before
+    assert read_folder(tmp_path) == before
 
 
 @pytest.mark.parametrize("lock", [None, b"", b"short", bytes(4096)], ids=["none", "empty", "short", "never published"])
@@ -152,12 +149,12 @@ async def test_a_base_without_its_next_segment_is_not_opened(tmp_path: Path) -> 
         await hub.store.compact(0.0, run_in_process(FileSystem()))
     (segment,) = (tmp_path / "change_log").glob("segment-*")
     segment.rename(tmp_path / "elsewhere")
-    before = read_files(tmp_path)
+    before = read_folder(tmp_path)
 
     with pytest.raises(Unavailable, match=f"{segment.name} is missing"):
         open_files(tmp_path)
 
-    assert read_files(tmp_path) == before
+    assert read_folder(tmp_path) == before
     (tmp_path / "elsewhere").rename(segment)
     async with open_domain(tmp_path) as hub:
         assert len(rows_of(hub.store)) == 1

@@ -14,7 +14,7 @@ from knowhub.core.operation import Change, Operation
 from knowhub.knowledge.model import KNOWLEDGE
 from knowhub.stores.files.log.log_line import SEAL_BYTES, parse_line, seal
 from tests.builders import Domain, local, new_knowledge, open_domain
-from tests.crash.repaired_logs import list_problems, repair_folder
+from tests.crash.repaired_logs import change_line, list_problems, repair_folder
 from tests.crash.test_two_processes import map_lock
 from tests.erasing import find_files_with
 from tests.hubs import open_hub_at
@@ -79,7 +79,7 @@ each_sample = pytest.mark.parametrize("change", [LINES[name] for name in SAMPLE]
 each_way = pytest.mark.parametrize("change", (LINES | ROWS).values(), ids=(LINES | ROWS).keys())
 
 
-def change_line(line: bytes, change: Spoil) -> bytes:
+def rewrite(line: bytes, change: Spoil) -> bytes:
     """Rewrite a line as another program would: with the same length, so that only the change is wrong."""
     record = parse_line(line)
     assert record is not None
@@ -89,17 +89,9 @@ def change_line(line: bytes, change: Spoil) -> bytes:
     return seal(text[:-1] + b" " * (room - len(text)))
 
 
-def replace_line(path: Path, number: int, anew: Callable[[bytes], bytes]) -> int:
-    """Put another line in the place of one of a file; return where it begins."""
-    lines = path.read_bytes().splitlines(keepends=True)
-    lines[number] = anew(lines[number])
-    path.write_bytes(b"".join(lines))
-    return sum(map(len, lines[:number]))
-
-
 def replace_operation(folder: Path, seq: int, change: Spoil) -> int:
     """Put a line of another program in the place of an operation's; return where it begins."""
-    return replace_line(folder / SEGMENT, seq, lambda line: change_line(line, change))
+    return change_line(folder / SEGMENT, seq, lambda line: rewrite(line, change))
 
 
 def seal_invalid_utf8(line: bytes) -> bytes:
@@ -224,7 +216,7 @@ async def test_the_doctor_names_it_and_takes_it_out(tmp_path: Path, change: Spoi
 async def test_a_follower_reports_invalid_utf8(tmp_path: Path) -> None:
     async with reader_and_writer(tmp_path) as (reader, writer):
         await writer.knowledge.records.save(local(), new_knowledge(CONTENT))
-        offset = replace_line(tmp_path / SEGMENT, 1, seal_invalid_utf8)
+        offset = change_line(tmp_path / SEGMENT, 1, seal_invalid_utf8)
 
         await reader.store.refresh()
 
@@ -233,7 +225,7 @@ async def test_a_follower_reports_invalid_utf8(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "anew",
-    [seal_invalid_utf8, lambda line: change_line(line, ROWS["a row without fields"])],
+    [seal_invalid_utf8, lambda line: rewrite(line, ROWS["a row without fields"])],
     ids=["no text", "a row without fields"],
 )
 async def test_recovery_after_a_dead_writer_reports_a_foreign_line(
@@ -246,7 +238,7 @@ async def test_recovery_after_a_dead_writer_reports_a_foreign_line(
             # The line is on the disk and the stamp is odd: this is where the writer died.
             words[4] = durable
             words[1] -= 1
-        offset = replace_line(tmp_path / SEGMENT, 1, anew)
+        offset = change_line(tmp_path / SEGMENT, 1, anew)
 
         await reader.store.refresh()
 
@@ -272,7 +264,7 @@ async def test_odd_rows_in_a_base_are_named_and_the_rest_is_served(tmp_path: Pat
         await hub.compact(0)
         kept = (await hub.knowledge.records.save(local(), new_knowledge("behind the base"))).record["id"]
     (base,) = (tmp_path / "change_log").glob("base-*")
-    offset = replace_line(base, 1, lambda line: change_line(line, set_row_field("after", 1)))
+    offset = change_line(base, 1, lambda line: rewrite(line, set_row_field("after", 1)))
 
     async with open_hub_at(tmp_path) as hub:
         damage = hub.store.status().damage

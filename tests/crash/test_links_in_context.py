@@ -10,6 +10,7 @@ from knowhub.context.directories import ABSTRACT, CONTENT, META, OVERVIEW, RELAT
 from knowhub.context.model import MemoryCategory
 from knowhub.stores.files.projections.directory_export import DirectoryExport
 from knowhub.stores.files.store import FileStore
+from tests.archives import read_folder
 from tests.builders import open_files
 from tests.context_directories import has_directory, make_export, read_text
 from tests.context_rows import ACCOUNT, commit_rows, memory_at, node_row, part_row, part_rows, session_at
@@ -30,10 +31,8 @@ def replace_by_link(data: Path, address: str, below: str, outside: Path) -> Path
     return path
 
 
-def read_outside(outside: Path) -> dict[str, bytes]:
-    if outside.is_file():
-        return {"": outside.read_bytes()}
-    return {str(path.relative_to(outside)): path.read_bytes() for path in outside.rglob("*") if path.is_file()}
+def read_outside(outside: Path) -> Mapping[str, bytes]:
+    return {"": outside.read_bytes()} if outside.is_file() else read_folder(outside)
 
 
 async def export_session(data: Path) -> tuple[FileStore, DirectoryExport]:

@@ -2,7 +2,6 @@
 
 import random
 from collections.abc import Callable, Iterable, Iterator
-from functools import partial
 from pathlib import Path
 
 import pytest
@@ -11,6 +10,7 @@ from knowhub.core.errors import Unavailable
 from knowhub.stores.files.filesystem import FileSystem
 from knowhub.stores.files.lock import LockFile, Position
 from knowhub.stores.files.store import StoreOptions
+from tests.archives import read_folder
 from tests.builders import local, new_knowledge, open_domain, open_files, rows_of
 from tests.fakes.faulty_files import FaultyFileSystem
 
@@ -35,26 +35,14 @@ async def read_rows(folder: Path) -> dict[str, bytes]:
         return rows_of(hub.store)
 
 
-def iter_damages(lengths: Iterable[int]) -> Iterator[Callable[[bytes], bytes]]:
-    """Yield functions that cut a file to each length, and functions that add tails of NUL and of garbage."""
+def iter_damages(lengths: Iterable[int]) -> Iterator[tuple[int | None, bytes]]:
+    """Yield what is left of a file, and its tail: each length without one, and all with NUL and with garbage."""
     rng = random.Random(3)
     for length in lengths:
-        yield partial(cut, length)
+        yield length, b""
     for size in (1, 7, 512, 4095, 4096, 8192):
-        yield partial(add_tail, bytes(size))
-        yield partial(add_tail, rng.randbytes(size))
-
-
-def cut(length: int, good: bytes) -> bytes:
-    return good[:length]
-
-
-def add_tail(tail: bytes, good: bytes) -> bytes:
-    return good + tail
-
-
-def read_files(folder: Path) -> dict[Path, bytes]:
-    return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+        yield None, bytes(size)
+        yield None, rng.randbytes(size)
 
 
 def iter_lengths() -> Iterator[int]:
@@ -69,8 +57,8 @@ async def test_a_truncated_or_extended_lock_loses_nothing(tmp_path: Path, every:
     ids = [await save(tmp_path, f"number {number}") for number in range(4)]
     expected = await read_rows(tmp_path)
     lock = tmp_path / "LOCK"
-    for number, damage in enumerate(iter_damages(range(LOCK_BYTES + 1) if every else iter_lengths())):
-        lock.write_bytes(damage(lock.read_bytes()))
+    for number, (length, tail) in enumerate(iter_damages(range(LOCK_BYTES + 1) if every else iter_lengths())):
+        lock.write_bytes(lock.read_bytes()[:length] + tail)
 
         assert await read_rows(tmp_path) == expected
         if number % 50 == 0:
@@ -128,14 +116,14 @@ async def test_a_damaged_format_file_is_reported_and_nothing_changes(tmp_path: P
     kept = await save(tmp_path, "kept")
     good = (tmp_path / "FORMAT").read_bytes()
     # All but its newline is all of it.
-    for damage in iter_damages(range(len(good) - 1)):
-        (tmp_path / "FORMAT").write_bytes(damage(good))
-        before = read_files(tmp_path)
+    for length, tail in iter_damages(range(len(good) - 1)):
+        (tmp_path / "FORMAT").write_bytes(good[:length] + tail)
+        before = read_folder(tmp_path)
 
         with pytest.raises(Unavailable, match="FORMAT is damaged"):
             open_files(tmp_path)
 
-        assert read_files(tmp_path) == before
+        assert read_folder(tmp_path) == before
     (tmp_path / "FORMAT").write_bytes(good)
     assert list(await read_rows(tmp_path)) == [kept]
 

@@ -9,12 +9,10 @@ import pytest
 
 from knowhub.core.errors import ReadOnly, Unavailable
 from knowhub.knowledge.model import KNOWLEDGE
-from knowhub.operations.erasure import ErasureService
 from knowhub.stores.files.log.log_manifest import MANIFEST
-from knowhub.wiring.collections import COLLECTIONS
 from tests.builders import domain_on, local, new_knowledge, open_files
 from tests.crash.compaction_store import FilledFolder, compact, fill, list_log_files, open_store, state_of
-from tests.fakes.no_follow_up import NoFollowUp
+from tests.fakes.no_follow_up import erasures_on
 
 pytestmark = pytest.mark.anyio
 
@@ -131,7 +129,7 @@ async def test_a_copy_may_lack_a_segment_that_was_begun_after_it_had_listed_the_
             patch = {"content": f"{turn} " * 2000}
             await domain_on(store).knowledge.records.patch(local(), known.knowledge_id, patch)
         begun = max(list_log_files(tmp_path / "data")).removesuffix(".jsonl")
-        await ErasureService(store, NoFollowUp(), COLLECTIONS).erase(local(), KNOWLEDGE, ids[1])
+        await erasures_on(store).erase(local(), KNOWLEDGE, ids[1])
     if is_rewrite_copied:
         shutil.copytree(log, copy, dirs_exist_ok=True)
         for path in copy.glob(f"{begun}*"):
@@ -180,7 +178,7 @@ async def test_a_copy_that_is_made_while_a_row_is_erased_opens_before_or_after(t
     seen = set()
     async with open_store(tmp_path / "data") as store:
         known = await fill(store, 6)
-        erasures = ErasureService(store, NoFollowUp(), COLLECTIONS)
+        erasures = erasures_on(store)
         ids = [row_id for collection, row_id in known.keys if collection == KNOWLEDGE]
         for number, row_id in enumerate(ids):
             erasing = asyncio.create_task(erasures.erase(local(), KNOWLEDGE, row_id))

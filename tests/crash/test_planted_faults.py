@@ -183,7 +183,7 @@ FAULTS = (
     Fault(
         "compact away what another process has not read",
         "compaction.py",
-        "while not all(self._log.is_free(self._log.folder / str(name)) for name in versions):",
+        "while not all(is_free(self._context.files, self._log.folder / str(name)) for name in versions):",
         "while False:",
         ["test_compaction.py::test_operations_unread_by_another_process_are_not_dropped"],
     ),

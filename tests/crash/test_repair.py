@@ -10,6 +10,7 @@ import pytest
 
 from knowhub.core.errors import Conflict
 from knowhub.stores.files.store import StoreOptions
+from tests.archives import read_folder
 from tests.builders import open_files
 from tests.crash.repaired_logs import (
     ALL,
@@ -20,16 +21,15 @@ from tests.crash.repaired_logs import (
     change_line,
     commit_note,
     flip,
-    inspect_folder,
     list_problems,
     list_segments,
     note_ids,
-    read_log_files,
     reopen,
     repair_folder,
     write_compacted,
     write_notes,
 )
+from tests.doctoring import inspect
 
 pytestmark = pytest.mark.anyio
 
@@ -56,9 +56,9 @@ async def test_after_a_flipped_bit_all_other_rows_remain_and_writing_works(tmp_p
     assert rewritten.endswith(before[offset + len(bad) :])
     assert rewritten.count(b"\n") == COUNT + 1
     assert list_problems(folder) == []
-    repaired = read_log_files(folder)
+    repaired = read_folder(folder / "change_log")
     assert repair_folder(folder) == []
-    assert read_log_files(folder) == repaired
+    assert read_folder(folder / "change_log") == repaired
     after = await reopen(folder)
     assert after.notes == ALL - note_ids(line - 1)
     assert after.last_seq == COUNT
@@ -71,7 +71,7 @@ async def test_doctor_reports_what_a_repair_lost_and_kept(tmp_path: Path) -> Non
 
     repair_folder(folder)
 
-    details = [item.detail for item in inspect_folder(folder)]
+    details = [item.detail for item in inspect(folder)]
     assert "operations 2, 5 were lost to damage; what was left of them is in quarantine/" in details
     assert sum("that `knowhub doctor --repair` took out of the log" in item for item in details) == 1
 
@@ -101,12 +101,12 @@ async def test_an_undamaged_log_with_a_torn_end_is_unchanged(tmp_path: Path) -> 
     folder = await write_notes(tmp_path)
     with list_segments(folder)[0].open("ab") as file:
         file.write(b'{"seq":7,"ba')
-    before = read_log_files(folder)
+    before = read_folder(folder / "change_log")
 
     done = repair_folder(folder)
 
     assert done == []
-    assert read_log_files(folder) == before
+    assert read_folder(folder / "change_log") == before
 
 
 async def test_every_byte_of_a_log_may_be_struck(tmp_path: Path) -> None:

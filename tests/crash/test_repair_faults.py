@@ -16,7 +16,6 @@ from tests.crash.repaired_logs import (
     SMALL_SEGMENTS,
     change_line,
     flip,
-    inspect_folder,
     list_problems,
     list_segments,
     note_ids,
@@ -25,6 +24,7 @@ from tests.crash.repaired_logs import (
     write_compacted,
     write_notes,
 )
+from tests.doctoring import inspect
 from tests.fakes.faulty_files import CrashNow, FaultyFileSystem, Plan
 
 pytestmark = pytest.mark.anyio
@@ -174,4 +174,4 @@ async def test_record_files_of_a_damaged_log_are_quarantined(tmp_path: Path) -> 
     kept = {path.name: path.read_bytes() for path in (folder / "quarantine").glob("records-*")}
     assert kept == {"records-1-notes.jsonl": b"what it was\n", "records-1-accounts%2Fa%2Fnotes.jsonl": b"elsewhere\n"}
     assert not list((folder / "records").rglob("*.jsonl"))
-    assert sum("it may tell of what is lost" in item.detail for item in inspect_folder(folder)) == 2
+    assert sum("it may tell of what is lost" in item.detail for item in inspect(folder)) == 2

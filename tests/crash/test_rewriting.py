@@ -9,18 +9,15 @@ from pathlib import Path
 
 import pytest
 
-from knowhub.core.operation import Draft, Write
 from knowhub.knowledge.model import KNOWLEDGE
-from knowhub.operations.erasure import ErasureService
 from knowhub.stores.files.filesystem import FilePath, FileSystem
 from knowhub.stores.files.log.change_log import ChangeLog
 from knowhub.stores.files.log.log_line import Header, seal
 from knowhub.stores.files.log.rewrite import rewrite_file
-from knowhub.stores.files.store import FileStore, StoreOptions
-from knowhub.wiring.collections import COLLECTIONS
-from tests.builders import knowledge_row, local, open_files
+from knowhub.stores.files.store import StoreOptions
+from tests.builders import local, open_files, save_row
 from tests.erasing import find_files_with
-from tests.fakes.no_follow_up import NoFollowUp
+from tests.fakes.no_follow_up import erasures_on
 
 pytestmark = pytest.mark.anyio
 
@@ -96,17 +93,13 @@ class WatchedFiles(FileSystem):
             self.on_loop.append(call)
 
 
-async def save(store: FileStore, row_id: str, content: str) -> None:
-    row = knowledge_row(row_id, content=content)
-    await store.commit("default", "user:local", lambda _view: Draft("save_knowledge", [Write(KNOWLEDGE, row_id, row)]))
-
-
 async def test_an_erasure_blocks_neither_the_loop_nor_other_processes(tmp_path: Path) -> None:
     files = WatchedFiles()
     store = open_files(tmp_path, files, StoreOptions(segment_bytes=MIB))
     other = open_files(tmp_path)
     for number in range(600):
-        await save(store, f"knowledge-{number}", f"{SECRET if number % 100 == 0 else ''} {'filler ' * 2_000} {number}")
+        secret = SECRET if number % 100 == 0 else ""
+        await save_row(store, f"knowledge-{number}", f"{secret} {'filler ' * 2_000} {number}")
     await other.refresh()
     files.on_loop.clear()
     # As a server does when it has loaded: the objects of other tests are none of this one's pauses.
@@ -126,8 +119,8 @@ async def test_an_erasure_blocks_neither_the_loop_nor_other_processes(tmp_path: 
             await asyncio.sleep(0.001)
 
     reading = asyncio.create_task(read())
-    writing = asyncio.create_task(save(store, "knowledge-meanwhile", "written meanwhile"))
-    erasures = ErasureService(store, NoFollowUp(), COLLECTIONS)
+    writing = asyncio.create_task(save_row(store, "knowledge-meanwhile", "written meanwhile"))
+    erasures = erasures_on(store)
     for number in range(0, 600, 100):
         await erasures.erase(local(), KNOWLEDGE, f"knowledge-{number}")
     await writing

@@ -5,7 +5,6 @@ from pathlib import Path
 import pytest
 
 from knowhub.core.errors import KnowHubError
-from knowhub.operations.erasure import ErasureService
 from knowhub.resources.model import RESOURCES
 from knowhub.resources.service import ResourceService
 from knowhub.stores.files.data_directory import KEYRING
@@ -13,11 +12,10 @@ from knowhub.stores.files.filesystem import FileSystem
 from knowhub.stores.files.keys import keyring_of
 from knowhub.stores.files.snapshots.restore import unpack_directory
 from knowhub.stores.files.store import FileStore
-from knowhub.wiring.collections import COLLECTIONS
 from tests.builders import local, open_files
 from tests.crash.process_death import NEVER_REACHED, wait_for_death
 from tests.fakes.faulty_files import CrashNow, FaultyFileSystem, Plan
-from tests.fakes.no_follow_up import NoFollowUp
+from tests.fakes.no_follow_up import erasures_on
 from tests.hubs import open_hub_at
 from tests.sealing import ID, SECRET, find_texts_in_files, new_resource, vault_on
 
@@ -39,10 +37,9 @@ async def test_every_committed_body_opens_after_a_crash(tmp_path: Path) -> None:
         await service.save(local(), new_resource(secure_body="before"))
         files.begin(Plan(crash_at=call))
 
-        died = await wait_for_death(files, service.patch(local(), ID, {"secure_body": SECRET}))
+        died = await wait_for_death(store, files, service.patch(local(), ID, {"secure_body": SECRET}))
 
         if not died:
-            await store.close()
             break
         after = open_files(root)
         shown = await service_on(after, root, FileSystem(), ids=100).reveal(local(), ID)
@@ -56,7 +53,7 @@ async def test_every_committed_body_opens_after_a_crash(tmp_path: Path) -> None:
 async def test_the_next_process_destroys_keys_of_an_interrupted_erasure(tmp_path: Path) -> None:
     store = open_files(tmp_path)
     await service_on(store, tmp_path, FileSystem()).save(local(), new_resource(secure_body=SECRET))
-    await ErasureService(store, NoFollowUp(), COLLECTIONS).erase(local(), RESOURCES, ID)
+    await erasures_on(store).erase(local(), RESOURCES, ID)
     await store.close()
     left = keyring_of((tmp_path / KEYRING).read_bytes())
 

@@ -18,8 +18,8 @@ from knowhub.stores.files.store import FileStore
 from knowhub.stores.files.subprocess_runner import run_in_process
 from knowhub.wiring.collections import COLLECTIONS, FIXED_IDS
 from tests.archives import read_folder
-from tests.builders import FakeClock, domain_on, local, new_knowledge, open_domain, open_files
-from tests.crash.process_death import MANY_SEGMENTS, wait_for_death
+from tests.builders import FakeClock, domain_on, local, new_knowledge, open_domain
+from tests.crash.process_death import MANY_SEGMENTS, open_doomed, wait_for_death
 from tests.fakes.faulty_files import CrashNow, FaultyFileSystem, Plan
 from tests.whole_state import State, state_of
 
@@ -67,7 +67,7 @@ async def write_and_restore(folder: Path, found: State) -> None:
         await snapshots.restore(local(), entry.ts)
         assert state_of(hub.store) == found
         for item in await snapshots.entries():
-            check_snapshot(FileSystem(), Path(item.path), MANY)
+            check_snapshot(FileSystem(), Path(item.path))
         assert not any(name.startswith(".") or name.endswith(".tmp") for name in read_folder(folder / "snapshots"))
 
 
@@ -80,8 +80,7 @@ async def test_a_crash_leaves_the_state_before_or_after_and_no_partial_snapshot(
     for call in range(1, NEVER_REACHED):
         folder = tmp_path / str(call)
         ts, then, before = await prepare(folder)
-        files = FaultyFileSystem()
-        store = open_files(folder, files, MANY_SEGMENTS)
+        store, files = open_doomed(folder, Plan(crash_at=call, half_written=half_written), MANY_SEGMENTS)
         snapshots = snapshots_on(store, folder, files)
         doing: dict[str, Coroutine[Any, Any, object]] = {
             "create": snapshots.create(),
@@ -91,12 +90,9 @@ async def test_a_crash_leaves_the_state_before_or_after_and_no_partial_snapshot(
         chosen = doing.pop(verb)
         for other in doing.values():
             other.close()
-        files.begin(Plan(crash_at=call, half_written=half_written))
 
-        died = await wait_for_death(files, chosen)
+        died = await wait_for_death(store, files, chosen)
 
-        if not died:
-            await store.close()
         async with open_domain(folder, None, MANY_SEGMENTS) as hub:
             found = state_of(hub.store)
         if not died:
@@ -115,19 +111,17 @@ async def test_a_crash_while_a_restore_is_undone_leaves_the_state_before_or_afte
         ts, then, before = await prepare(folder)
         async with open_domain(folder, None, MANY_SEGMENTS) as hub:
             done = await snapshots_on(hub.store, folder, FileSystem()).restore(local(), ts)
-        files = FaultyFileSystem()
-        store = open_files(folder, files, MANY_SEGMENTS)
-        files.begin(Plan(crash_at=call))
+        store, files = open_doomed(folder, Plan(crash_at=call), MANY_SEGMENTS)
+        undoing = domain_on(store).operations.log.undo(local(), str(done.restore_id))
 
-        died = await wait_for_death(files, domain_on(store).operations.log.undo(local(), str(done.restore_id)))
+        died = await wait_for_death(store, files, undoing)
 
-        if not died:
-            assert state_of(store) == before
-            await store.close()
-            break
-        deaths += 1
         async with open_domain(folder, None, MANY_SEGMENTS) as hub:
             found = state_of(hub.store)
+        if not died:
+            assert found == before
+            break
+        deaths += 1
         assert found in (then, before)
         await write_and_restore(folder, found)
     assert deaths >= 2

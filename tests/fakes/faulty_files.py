@@ -3,11 +3,14 @@
 import errno
 import os
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
+from typing import Concatenate, ParamSpec, TypeVar
 
 from knowhub.stores.files.filesystem import FILE_MODE, FilePath, FileSystem
+
+ArgumentsT = ParamSpec("ArgumentsT")
+ResultT = TypeVar("ResultT")
 
 CHANGES = (
     "open", "write_at", "sync_data", "sync", "sync_folder", "truncate", "rename", "remove",
@@ -33,6 +36,18 @@ class Plan:
     half_written: bool = False
 
 
+def _planned(
+    real: Callable[Concatenate[FileSystem, ArgumentsT], ResultT], kind: str
+) -> Callable[Concatenate["FaultyFileSystem", ArgumentsT], ResultT]:
+    """Return a call that the plan may stop before it does what the real one does."""
+
+    def call(files: "FaultyFileSystem", /, *args: ArgumentsT.args, **named: ArgumentsT.kwargs) -> ResultT:
+        files.enter(kind)
+        return real(files, *args, **named)
+
+    return call
+
+
 @dataclass(slots=True)
 class FaultyFileSystem(FileSystem):
     """The real calls on a real folder, under a plan that a test may replace at any moment."""
@@ -40,7 +55,6 @@ class FaultyFileSystem(FileSystem):
     plan: Plan = field(default_factory=Plan)
     counts: Counter[str] = field(default_factory=Counter)
     crashed: bool = False
-    _real: FileSystem = field(default_factory=FileSystem)
     _counted: int = 0
     _open: set[int] = field(default_factory=set)
 
@@ -66,93 +80,44 @@ class FaultyFileSystem(FileSystem):
 
     def open(self, path: FilePath, flags: int, mode: int = FILE_MODE) -> int:
         # Opening for reading changes nothing: it is no boundary.
-        self._enter("open" if flags & (os.O_CREAT | os.O_TRUNC) else "open_existing")
-        descriptor = self._real.open(path, flags, mode)
+        self.enter("open" if flags & (os.O_CREAT | os.O_TRUNC) else "open_existing")
+        descriptor = FileSystem.open(self, path, flags, mode)
         self._open.add(descriptor)
         return descriptor
 
     def close(self, descriptor: int) -> None:
         self._open.discard(descriptor)
-        self._real.close(descriptor)
+        FileSystem.close(self, descriptor)
 
     def write_at(self, descriptor: int, data: memoryview, offset: int) -> int:
         try:
-            self._enter("write_at")
+            self.enter("write_at")
         except (OSError, CrashNow):
             if self.plan.half_written:
-                self._real.write_at(descriptor, data[: len(data) // 2], offset)
+                FileSystem.write_at(self, descriptor, data[: len(data) // 2], offset)
             raise
-        return self._real.write_at(descriptor, data[:7] if self.plan.short_writes else data, offset)
+        return FileSystem.write_at(self, descriptor, data[:7] if self.plan.short_writes else data, offset)
 
-    def sync_data(self, descriptor: int) -> None:
-        self._enter("sync_data")
-        self._real.sync_data(descriptor)
+    sync_data = _planned(FileSystem.sync_data, "sync_data")
+    sync = _planned(FileSystem.sync, "sync")
+    sync_folder = _planned(FileSystem.sync_folder, "sync_folder")
+    truncate = _planned(FileSystem.truncate, "truncate")
+    rename = _planned(FileSystem.rename, "rename")
+    remove = _planned(FileSystem.remove, "remove")
+    make_folder = _planned(FileSystem.make_folder, "make_folder")
+    remove_folder = _planned(FileSystem.remove_folder, "remove_folder")
+    read = _planned(FileSystem.read, "read")
+    read_at = _planned(FileSystem.read_at, "read_at")
+    size = _planned(FileSystem.size, "size")
+    fstat = _planned(FileSystem.fstat, "look_into")
+    inode = _planned(FileSystem.inode, "inode_at")
+    lstat = _planned(FileSystem.lstat, "look")
+    names = _planned(FileSystem.names, "names")
+    free = _planned(FileSystem.free, "free")
+    has_access = _planned(FileSystem.has_access, "allows")
 
-    def sync(self, descriptor: int) -> None:
-        self._enter("sync")
-        self._real.sync(descriptor)
-
-    def sync_folder(self, folder: Path) -> None:
-        self._enter("sync_folder")
-        self._real.sync_folder(folder)
-
-    def truncate(self, descriptor: int, length: int) -> None:
-        self._enter("truncate")
-        self._real.truncate(descriptor, length)
-
-    def rename(self, source: FilePath, target: FilePath) -> None:
-        self._enter("rename")
-        self._real.rename(source, target)
-
-    def remove(self, path: FilePath) -> None:
-        self._enter("remove")
-        self._real.remove(path)
-
-    def make_folder(self, folder: FilePath) -> None:
-        self._enter("make_folder")
-        self._real.make_folder(folder)
-
-    def remove_folder(self, folder: Path) -> None:
-        self._enter("remove_folder")
-        self._real.remove_folder(folder)
-
-    def read(self, path: Path) -> bytes:
-        self._enter("read")
-        return self._real.read(path)
-
-    def read_at(self, descriptor: int, length: int, offset: int) -> bytes:
-        self._enter("read_at")
-        return self._real.read_at(descriptor, length, offset)
-
-    def size(self, descriptor: int) -> int:
-        self._enter("size")
-        return self._real.size(descriptor)
-
-    def fstat(self, descriptor: int) -> os.stat_result:
-        self._enter("look_into")
-        return self._real.fstat(descriptor)
-
-    def inode(self, path: Path) -> int | None:
-        self._enter("inode_at")
-        return self._real.inode(path)
-
-    def lstat(self, path: FilePath) -> os.stat_result | None:
-        self._enter("look")
-        return self._real.lstat(path)
-
-    def names(self, folder: Path) -> Sequence[str]:
-        self._enter("names")
-        return self._real.names(folder)
-
-    def free(self, folder: Path) -> int:
-        self._enter("free")
-        return self._real.free(folder)
-
-    def has_access(self, path: Path, mode: int) -> bool:
-        self._enter("allows")
-        return self._real.has_access(path, mode)
-
-    def _enter(self, kind: str) -> None:
+    def enter(self, kind: str) -> None:
+        """Count a call; it fails or dies here if the plan says so."""
         if self.crashed:
             raise CrashNow
         self.counts[kind] += 1

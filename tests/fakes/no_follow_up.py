@@ -3,6 +3,9 @@
 from collections.abc import Sequence
 
 from knowhub.core.operation import Operation
+from knowhub.operations.erasure import ErasureService
+from knowhub.stores.files.store import FileStore
+from knowhub.wiring.collections import COLLECTIONS
 
 
 class NoFollowUp:
@@ -13,3 +16,8 @@ class NoFollowUp:
 
     async def snapshots_with(self, account: str, collection: str, row_id: str) -> Sequence[str]:
         return ()
+
+
+def erasures_on(store: FileStore) -> ErasureService:
+    """Return what erases rows of a store and does nothing after that."""
+    return ErasureService(store, NoFollowUp(), COLLECTIONS)

@@ -18,7 +18,7 @@ from knowhub.engine.account import BaseNumbers, LoadedChange, change_number
 from knowhub.stores.files.data_directory import DataDirectory
 from knowhub.stores.files.filesystem import FileSystem, create_file, translate_errors
 from knowhub.stores.files.group_commit import GroupCommit
-from knowhub.stores.files.lock import Position, lock_folder
+from knowhub.stores.files.lock import Position, is_free, lock_folder
 from knowhub.stores.files.log.change_log import ChangeLog
 from knowhub.stores.files.log.loader import StoreContext
 from knowhub.stores.files.log.log_line import BaseHeader, PartialWrite, end_line, header_line, row_text, seal
@@ -203,7 +203,7 @@ class Compaction:
         for segment in segments:
             # No process has locked the segment, or an older version of it.
             versions = [self._log.name(segment), *(name for name in self._log.list_unused() if name.number == segment)]
-            while not all(self._log.is_free(self._log.folder / str(name)) for name in versions):
+            while not all(is_free(self._context.files, self._log.folder / str(name)) for name in versions):
                 if asyncio.get_running_loop().time() > deadline:
                     return free
                 await asyncio.sleep(_POLL_S)
@@ -255,12 +255,11 @@ def write_base(files: FileSystem, root: Path, arguments: Mapping[str, Any]) -> d
     header, path = BaseHeader(**arguments["header"]), Path(arguments["path"])
     folder = DataDirectory(root).change_log
     with closing(ChangeLog(files, folder)) as log:
-        following, _ = log.header(header.segment)
-        if following is None or following.previous_length is None:
+        end = log.durable_end(header.segment - 1)
+        if end is None:
             raise DamagedLog(log.path(header.segment), 0, "the segment's header is damaged")
-        end = (header.segment - 1, following.previous_length)
         newest = _NewestRows(arguments.get("searched", {}))
-        summary = read_log(files, folder, newest.load, end=end)
+        summary = read_log(files, folder, newest.load, end=(header.segment - 1, end))
         if (summary.log_id, summary.last_seq, summary.checksum) != (header.log_id, header.last_seq, header.checksum):
             raise DamagedLog(log.path(header.segment), 0, f"operation {header.last_seq} was to stand before it")
     count = 0

@@ -107,11 +107,6 @@ class LockFile:
         return self._words[_STAMP_AT]
 
     @property
-    def segment(self) -> int:
-        """The segment that the last published position lies in."""
-        return self._words[_SEGMENT_AT]
-
-    @property
     def suspect(self) -> bool:
         """Whether a write failed behind the durable offset: the segment is not to be written on."""
         return bool(self._words[_SUSPECT_AT])
@@ -196,6 +191,15 @@ def try_flock(descriptor: int) -> bool:
     except BlockingIOError:
         return False
     return True
+
+
+def is_free(files: FileSystem, path: Path) -> bool:
+    """Return whether no process has locked a file. Raises OSError."""
+    descriptor = files.open(path, os.O_RDONLY)
+    try:
+        return try_flock(descriptor)
+    finally:
+        files.close(descriptor)
 
 
 def share(descriptor: int) -> None:

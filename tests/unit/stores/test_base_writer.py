@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from knowhub.core.operation import Draft, Write
 from knowhub.knowledge.model import KNOWLEDGE, Feedback
 from knowhub.stores.files.compaction import write_base
 from knowhub.stores.files.filesystem import FileSystem
@@ -16,36 +15,13 @@ from knowhub.stores.files.log.log_line import BaseHeader
 from knowhub.stores.files.log.log_reader import DamagedLog
 from knowhub.stores.files.store import FileStore, StoreOptions
 from knowhub.stores.files.subprocess_runner import run_in_process
-from tests.builders import FakeClock, knowledge_row, local, new_knowledge, open_domain, open_files
+from tests.builders import FakeClock, local, new_knowledge, open_domain, open_files, rows_of, save_row
 
 pytestmark = pytest.mark.anyio
 
 ACCOUNT = "default"
 MIB = 1024 * 1024
 ONE_LINE_EACH = StoreOptions(segment_bytes=1)
-
-
-async def save(store: FileStore, row_id: str, content: str, account: str = ACCOUNT) -> None:
-    row = knowledge_row(row_id, content=content)
-    await store.commit(account, "user:li", lambda _view: Draft("save_knowledge", [Write(KNOWLEDGE, row_id, row)]))
-
-
-async def test_rows_of_megabytes_are_all_in_the_base(tmp_path: Path) -> None:
-    store = open_files(tmp_path)
-    # Each is longer than a line of a base is to be, so that none is left over at the end.
-    ids = [f"knowledge-{number}" for number in range(20)]
-    for row_id in ids:
-        await save(store, row_id, row_id * 6_000)
-    before = rows_in(store, ids)
-
-    done = await store.compact(0.0, run_in_process(FileSystem()))
-    await store.close()
-
-    reopened = open_files(tmp_path)
-    assert done.rows == len(ids)
-    assert rows_in(reopened, ids) == before
-    assert reopened.status().damage == []
-    await reopened.close()
 
 
 class UnsyncedFiles(FileSystem):
@@ -72,14 +48,19 @@ class UnsyncedFiles(FileSystem):
         self.most = max(self.most, self._unsynced.pop(descriptor, 0))
 
 
-async def test_a_large_base_is_synced_a_little_at_a_time_while_others_save(tmp_path: Path) -> None:
+async def test_a_base_of_megabytes_is_whole_and_synced_a_little_at_a_time(tmp_path: Path) -> None:
     store, files = open_files(tmp_path), UnsyncedFiles()
+    # Each is longer than a line of a base is to be, so that none is left over at the end.
     for number in range(24):
-        await save(store, f"knowledge-{number}", "x" * MIB)
+        await save_row(store, f"knowledge-{number}", "x" * MIB)
+    before = rows_of(store)
 
     done = await store.compact(0.0, run_in_process(files))
     await store.close()
 
+    reopened = open_files(tmp_path)
+    assert (rows_of(reopened), reopened.status().damage) == (before, [])
+    await reopened.close()
     assert done.rows == 24
     assert sum(path.stat().st_size for path in (tmp_path / "change_log").glob("base-*")) > 24 * MIB
     assert MIB < files.most < 12 * MIB
@@ -95,7 +76,7 @@ async def test_rows_keep_their_order_their_newest_text_and_their_text_numbers(tm
                 (await hub.knowledge.records.save(local(), new_knowledge(f"{word} {turn}"))).record["id"]
                 for word in ("a", "b")
             ]
-            await save(hub.store, "elsewhere", f"another account {turn}", account="other")
+            await save_row(hub.store, "elsewhere", f"another account {turn}", account="other")
             await hub.knowledge.records.save(local(), new_knowledge(f"c {turn}"))
             await hub.knowledge.records.patch(local(), ids[0], {"content": f"a {turn} again"})
             await hub.knowledge.records.give_feedback(local(), ids[1], Feedback(helpful_case={"task": "t"}))
@@ -133,27 +114,12 @@ async def test_a_base_is_not_written_from_another_log(tmp_path: Path, said: Mapp
     assert not (tmp_path / "base.tmp").exists()
 
 
-async def test_a_base_is_not_written_before_a_damaged_segment_header(tmp_path: Path) -> None:
-    header = await write_two_segments(tmp_path)
-    segment = tmp_path / "change_log" / "segment-00000002.jsonl"
-    segment.write_bytes(b"#" + segment.read_bytes()[1:])
-
-    with pytest.raises(DamagedLog, match="header is damaged"):
-        write_base(FileSystem(), tmp_path, {"header": asdict(header), "path": str(tmp_path / "base.tmp")})
-
-    assert not (tmp_path / "base.tmp").exists()
-
-
 async def write_two_segments(folder: Path) -> BaseHeader:
     """Write a log whose first segment ends with operation 1; return the header of a base that replaces it."""
     store = open_files(folder, options=ONE_LINE_EACH)
     for row_id in ("a", "b"):
-        await save(store, row_id, "said")
+        await save_row(store, row_id, "said")
     # The first segment was full before anything was written to it.
     header = BaseHeader(store.log_id, 3, 2, 1, store.checksum(1), 0.0, 0)
     await store.close()
     return header
-
-
-def rows_in(store: FileStore, ids: list[str]) -> list[bytes | None]:
-    return [store.account(ACCOUNT).table(KNOWLEDGE).text(row_id) for row_id in ids]

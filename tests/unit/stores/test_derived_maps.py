@@ -136,20 +136,6 @@ async def test_a_truncated_record_file_makes_no_map(tmp_path: Path) -> None:
         write_maps(FileSystem(), tmp_path, {"account": "", "lengths": {"nodes.jsonl": 10}})
 
 
-async def test_a_large_map_is_written_whole(tmp_path: Path) -> None:
-    (tmp_path / "records").mkdir()
-    rows = [{"id": f"{number:0200}", "deleted": False} for number in range(12_000)]
-    data = b"".join(orjson.dumps(row) + b"\n" for row in rows)
-    (tmp_path / "records/infos.jsonl").write_bytes(data)
-
-    write_maps(FileSystem(), tmp_path, {"account": "", "lengths": {"infos.jsonl": len(data)}})
-
-    path = tmp_path / "indexes/infos.index.json"
-    index = orjson.loads(path.read_bytes())
-    assert list(index) == [row["id"] for row in rows]
-    assert data[index[rows[7]["id"]] :].startswith(orjson.dumps(rows[7]))
-
-
 async def test_a_second_turn_of_the_keeper_waits_for_the_first(tmp_path: Path) -> None:
     async with hub_on(tmp_path) as hub:
         for number in range(30):

@@ -366,25 +366,6 @@ def test_each_repair_keeps_the_record_files_that_it_found(data: Path) -> None:
     assert kept == ["records-1-knowledge.jsonl", "records-2-knowledge.jsonl"]
 
 
-def damage_of(root: Path) -> list[str]:
-    """Return the damage that an opening reports; it then takes no writes."""
-    found: list[str] = []
-
-    async def look(hub: Hub) -> None:
-        found.extend(damage.reason for damage in hub.store.status().damage)
-        assert hub.store.status().writable is not bool(found)
-
-    run_in_hub(root, look)
-    return found
-
-
-def test_an_opening_names_damage_as_the_doctor_does(data: Path) -> None:
-    rewrite_line(segment(data, -1), 0, segment=int(segment(data, -1).stem.removeprefix("segment-")) + 1)
-    ((reason,), (problem,)) = damage_of(data), find(data, "problem")
-
-    assert problem.detail == reason
-
-
 def test_doctor_names_keywords_whose_parent_was_lost(data: Path) -> None:
     async def deeper(hub: Hub) -> None:
         parent = (await hub.keywords.tree.create(local(), NewKeyword("lost"), auto_place=False)).record["id"]

@@ -19,6 +19,7 @@ from tests.builders import knowledge_row
 
 SECRET = "The quagga of platform nine sings at midnight."
 CHINESE = "第九站台的斑驴在午夜歌唱，没有人听见。"
+SHORT_SOURCE = ("name", "agent_id", "submitted_by", "timestamp")
 RULES = {
     KNOWLEDGE: record_rules.ERASE_RULES,
     INFOS: info_rules.ERASE_RULES,
@@ -67,36 +68,14 @@ def keyword_row(**fields: Any) -> dict[str, Any]:  # noqa: ANN401 -- any field
 
 
 @pytest.mark.parametrize(
-    "row",
-    [
-        knowledge_row(content=SECRET),
-        knowledge_row(content=CHINESE, tags={"地": ["斑驴", "x"]}),
-        knowledge_row(content='"quoted" \\ back\\nslash \n\t\u2028 \x01 \U0001f993'),
-        knowledge_row(content="x", task=""),
-        knowledge_row(content=SECRET) | {"deleted": True},
-        knowledge_row(content=SECRET, source={"name": "n", "agent_id": "a", "submitted_by": "s", "timestamp": "t"}),
-    ],
-    ids=["plain", "chinese", "escapes", "tiny", "deleted", "short source"],
-)
-def test_an_erased_line_keeps_its_length_and_loses_the_text(row: dict[str, Any]) -> None:
-    line = line_of(make_change(row, row | {"version": 0}))
-
-    new = erase(line)
-
-    assert new is not None
-    record = parse_line(new)
-    assert len(new) == len(line)
-    assert record is not None
-    for version in (record["changes"][0]["before"], record["changes"][0]["after"]):
-        assert is_erased(version)
-        assert (version["content"], version["task"], version["tags"]) == ("", "", {})
-        assert version["owner"] == row["owner"]
-        assert version.get("deleted", False) == row.get("deleted", False)
-
-
-@pytest.mark.parametrize(
     ("row", "collection"),
     [
+        (knowledge_row(content=SECRET), KNOWLEDGE),
+        (knowledge_row(content=CHINESE, tags={"地": ["斑驴", "x"]}), KNOWLEDGE),
+        (knowledge_row(content='"quoted" \\ back\\nslash \n\t\u2028 \x01 \U0001f993'), KNOWLEDGE),
+        (knowledge_row(content="x", task=""), KNOWLEDGE),
+        (knowledge_row(content=SECRET) | {"deleted": True}, KNOWLEDGE),
+        (knowledge_row(content=SECRET, source=dict.fromkeys(SHORT_SOURCE, "s")), KNOWLEDGE),
         (info_row(), INFOS),
         (info_row(content=CHINESE, metadata={"a": [1, {"b": SECRET}]}), INFOS),
         (info_row(deleted=True), INFOS),
@@ -104,34 +83,25 @@ def test_an_erased_line_keeps_its_length_and_loses_the_text(row: dict[str, Any])
         (keyword_row(name="斑驴", pinyin=["banlv", "bl"], description=CHINESE), KEYWORDS),
     ],
 )
-def test_every_collection_has_room_for_its_erased_stub(row: dict[str, Any], collection: str) -> None:
-    line = line_of(make_change(row, None, collection))
+def test_an_erased_line_keeps_its_length_and_loses_the_text(row: dict[str, Any], collection: str) -> None:
+    earlier = row | {"version": 0}
+    line = line_of(make_change(row, earlier, collection))
 
-    record = erase_and_read(line, row["id"], collection)
+    (change,) = erase_and_read(line, row["id"], collection)["changes"]
 
-    stub = record["changes"][0]["after"]
-    assert is_erased(stub)
-    assert all(stub[name] == row[name] for name in RULES[collection].kept & row.keys())
-    assert all(not stub.get(name) for name in RULES[collection].blanks)
+    for stub, version in ((change["before"], earlier), (change["after"], row)):
+        assert is_erased(stub)
+        assert all(stub[name] == version[name] for name in RULES[collection].kept & row.keys())
+        assert all(stub.get(name, blank) == blank for name, blank in RULES[collection].blanks.items())
 
 
 def test_lines_of_other_rows_and_accounts_are_unchanged() -> None:
     line = line_of(make_change(knowledge_row(content=SECRET)))
+    nothing = Fingerprints.of("knowledge-1", [], RULES[KNOWLEDGE])
 
     assert erase(line, "knowledge-2") is None
-    assert (
-        erase_from_line(line, Target("other", KNOWLEDGE, "knowledge-1"), RULES[KNOWLEDGE], empty_fingerprints()) is None
-    )
-    assert (
-        erase_from_line(
-            end_line(3), Target("default", KNOWLEDGE, "knowledge-1"), RULES[KNOWLEDGE], empty_fingerprints()
-        )
-        is None
-    )
-
-
-def empty_fingerprints() -> Fingerprints:
-    return Fingerprints.of("knowledge-1", [], RULES[KNOWLEDGE])
+    for account, other in (("other", line), ("default", end_line(3))):
+        assert erase_from_line(other, Target(account, KNOWLEDGE, "knowledge-1"), RULES[KNOWLEDGE], nothing) is None
 
 
 def test_a_line_of_a_base_is_erased_too() -> None:
@@ -165,17 +135,10 @@ def test_model_calls_that_show_the_row_are_erased_from_other_operations(shown: s
     assert record["agent_io"] is None
 
 
-def test_model_calls_of_the_creation_are_erased() -> None:
-    line = line_of(make_change(knowledge_row(content=SECRET)), agent_io=dedup_call("something else"))
+def test_other_model_calls_are_erased_only_from_operations_on_the_row() -> None:
+    known = line_of(make_change(knowledge_row(content=SECRET)), agent_io=dedup_call("something else"))
 
-    record = erase_and_read(line)
-
-    assert record["agent_io"] is None
-
-
-def test_unrelated_model_calls_are_kept() -> None:
-    known = line_of(make_change(knowledge_row(content=SECRET)))
-
+    assert erase_and_read(known)["agent_io"] is None
     assert erase(line_of(agent_io=dedup_call("The quagga")), "knowledge-1", KNOWLEDGE, known) is None
 
 

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from knowhub.core.operation import Committed, Draft, Outcome, Write
+from knowhub.core.operation import Committed, Outcome
 from knowhub.knowledge.model import KNOWLEDGE
 from knowhub.stores.files.store import FileStore, StoreOptions
-from tests.builders import knowledge_row, open_files
+from tests.builders import open_files, save_row
 from tests.fakes.faulty_files import FaultyFileSystem, Plan
 
 pytestmark = pytest.mark.anyio
@@ -18,9 +18,7 @@ HALF_A_BATCH = 33 * 1024 * 1024
 
 
 def start_save(store: FileStore, row_id: str, content: str = "said") -> "asyncio.Task[Outcome]":
-    row = knowledge_row(row_id, content=content)
-    draft = Draft("save_knowledge", [Write(KNOWLEDGE, row_id, row)])
-    return asyncio.ensure_future(store.commit(ACCOUNT, "user:li", lambda _view: draft))
+    return asyncio.create_task(save_row(store, row_id, content))
 
 
 async def test_writes_over_the_batch_limit_go_to_the_next_batch(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from knowhub.knowledge.model import KNOWLEDGE
 from knowhub.stores.files.filesystem import FileSystem
 from knowhub.stores.files.store import FileStore, StoreOptions
 from knowhub.stores.files.subprocess_runner import run_in_process
-from tests.builders import knowledge_row, open_files
+from tests.builders import knowledge_row, open_files, save_row
 
 pytestmark = pytest.mark.anyio
 
@@ -29,11 +29,6 @@ class CountingFiles(FileSystem):
         return super().write_at(descriptor, data, offset)
 
 
-async def save(store: FileStore, row_id: str, account: str = "default", content: str = "said") -> None:
-    row = knowledge_row(row_id, content=content)
-    await store.commit(account, "user:li", lambda _view: Draft("save_knowledge", [Write(KNOWLEDGE, row_id, row)]))
-
-
 async def find_by_row(store: FileStore, row_id: str, account: str = "default") -> list[int]:
     return [operation.seq async for operation in store.operations_on(account, KNOWLEDGE, row_id)]
 
@@ -41,7 +36,7 @@ async def find_by_row(store: FileStore, row_id: str, account: str = "default") -
 async def test_an_id_that_two_accounts_use_has_a_history_in_each(tmp_path: Path) -> None:
     store = open_files(tmp_path)
     for account in ("default", "other", "default"):
-        await save(store, "a", account)
+        await save_row(store, "a", account=account)
 
     assert (await find_by_row(store, "a"), await find_by_row(store, "a", "other")) == ([3, 1], [2])
     await store.close()
@@ -50,7 +45,7 @@ async def test_an_id_that_two_accounts_use_has_a_history_in_each(tmp_path: Path)
 async def test_the_history_of_an_account_reads_no_line_of_another(tmp_path: Path) -> None:
     store = open_files(tmp_path)
     for account, row_id in (("default", "a"), ("other", "b"), ("default", "c")):
-        await save(store, row_id, account, content=f"content of {row_id}")
+        await save_row(store, row_id, account=account, content=f"content of {row_id}")
     path = tmp_path / SEGMENT
     data = bytearray(path.read_bytes())
     data[data.index(b"content of b")] ^= 1
@@ -68,7 +63,7 @@ async def test_the_history_of_an_account_reads_no_line_of_another(tmp_path: Path
 async def test_a_line_that_was_damaged_since_it_was_read_is_named_once_and_ends_writing(tmp_path: Path) -> None:
     store = open_files(tmp_path)
     for row_id in ("a", "b", "a"):
-        await save(store, row_id, content=f"content of {row_id}")
+        await save_row(store, row_id, content=f"content of {row_id}")
     path = tmp_path / SEGMENT
     data = bytearray(path.read_bytes())
     data[data.index(b"content of b")] ^= 1
@@ -81,13 +76,13 @@ async def test_a_line_that_was_damaged_since_it_was_read_is_named_once_and_ends_
     assert (damage.path, damage.offset) == (str(path), data.rindex(b"\n", 0, data.index(b"ontent of b")) + 1)
     assert await find_by_row(store, "a") == [3, 1]
     with pytest.raises(ReadOnly, match="damaged since it was read"):
-        await save(store, "c")
+        await save_row(store, "c")
     await store.close()
 
 
 async def test_a_long_line_is_read_from_a_file_that_is_closed_meanwhile(tmp_path: Path) -> None:
     store = open_files(tmp_path)
-    await save(store, "a", content="long " * 200_000)
+    await save_row(store, "a", content="long " * 200_000)
     expected = store.history.line(1)
 
     reading = asyncio.create_task(store.history.line_async(1))
@@ -118,7 +113,7 @@ async def test_a_group_of_many_megabytes_is_written_in_pieces(tmp_path: Path) ->
 async def test_history_ignores_a_base_that_was_not_loaded(tmp_path: Path) -> None:
     store, other = (open_files(tmp_path, options=StoreOptions(segment_bytes=1)) for _ in range(2))
     for row_id in ("a", "b"):
-        await save(store, row_id)
+        await save_row(store, row_id)
     await other.refresh()
     await store.compact(0.0, run_in_process(FileSystem()))
 

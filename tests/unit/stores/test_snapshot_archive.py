@@ -44,15 +44,23 @@ def snapshot(tmp_path: Path) -> Path:
 
 
 async def make_snapshot(root: Path) -> Path:
-    async with open_domain(root) as hub:
-        for number in range(3):
+    directory, end, manifest = await prepare_log(root, records=3)
+    write_archive(FILES, directory, manifest, end.numbers, end.position.offset)
+    return temporary_path(directory, manifest.ts)
+
+
+async def prepare_log(
+    root: Path, options: StoreOptions | None = None, records: int = 1
+) -> tuple[DataDirectory, LogEnd, Manifest]:
+    """Make a directory with records; return it, the end of its log, and the manifest of a snapshot of it."""
+    async with open_domain(root, None, options) as hub:
+        for number in range(records):
             await hub.knowledge.records.save(local(), new_knowledge(f"zebra {number}"))
         end = await hub.store.get_end()
     directory = DataDirectory(root)
     directory.snapshots.mkdir()
-    manifest = Manifest("20261120T154500Z", end.log_id, 3, 1, 0, "demand", "2026-11-20T15:45:00.000Z", {})
-    write_archive(FILES, directory, manifest, end.numbers, end.position.offset)
-    return temporary_path(directory, manifest.ts)
+    manifest = Manifest("20261120T154500Z", end.log_id, end.last_seq, 1, 0, "demand", "2026-11-20T15:45:00.000Z", {})
+    return directory, end, manifest
 
 
 def test_a_snapshot_holds_the_log_and_a_manifest(snapshot: Path, tmp_path: Path) -> None:
@@ -64,7 +72,7 @@ def test_a_snapshot_holds_the_log_and_a_manifest(snapshot: Path, tmp_path: Path)
     assert (tmp_path / "out" / "FORMAT").read_text() == format_text(ARCHIVE_VERSION)
     assert set(manifest.members) == {"FORMAT", SEGMENT}
     assert manifest.members[SEGMENT].sha256 == sha256((log / "segment-00000001.jsonl").read_bytes()).hexdigest()
-    assert check_snapshot(FILES, snapshot, MANY) == read_manifest(FILES, snapshot) == manifest
+    assert check_snapshot(FILES, snapshot) == read_manifest(FILES, snapshot) == manifest
 
 
 def test_ordinary_tools_unpack_it_the_manifest_first(snapshot: Path, tmp_path: Path) -> None:
@@ -141,7 +149,7 @@ def test_the_manifest_must_be_the_first_member(snapshot: Path, tmp_path: Path) -
     (tmp_path / "late.tar.gz").write_bytes(gzip.compress(pack_tar([*archive.members, manifest])))
 
     with pytest.raises(DamagedSnapshot, match="is not the first member"):
-        check_snapshot(FILES, tmp_path / "late.tar.gz", MANY)
+        check_snapshot(FILES, tmp_path / "late.tar.gz")
 
 
 def test_every_prefix_of_an_archive_is_refused(snapshot: Path, tmp_path: Path) -> None:
@@ -150,7 +158,7 @@ def test_every_prefix_of_an_archive_is_refused(snapshot: Path, tmp_path: Path) -
     for length in range(len(whole)):
         part.write_bytes(whole[:length])
         with pytest.raises(DamagedSnapshot):
-            check_snapshot(FILES, part, MANY)
+            check_snapshot(FILES, part)
 
 
 @pytest.mark.parametrize(
@@ -163,7 +171,7 @@ def test_bytes_after_the_end_of_an_archive_are_refused(snapshot: Path, tmp_path:
     longer.write_bytes(snapshot.read_bytes() + tail)
 
     with pytest.raises(DamagedSnapshot):
-        check_snapshot(FILES, longer, MANY)
+        check_snapshot(FILES, longer)
 
 
 def test_an_archive_bomb_is_refused_before_writing(snapshot: Path, tmp_path: Path) -> None:
@@ -198,17 +206,6 @@ def test_a_manifest_without_end_is_not_read_into_memory(tmp_path: Path) -> None:
 
     with pytest.raises(DamagedSnapshot, match="is longer than"):
         read_manifest(FILES, path)
-
-
-async def prepare_log(root: Path, options: StoreOptions | None = None) -> tuple[DataDirectory, LogEnd, Manifest]:
-    """Make a directory with a record; return it, the end of its log, and the manifest of a snapshot of it."""
-    async with open_domain(root, None, options) as hub:
-        await hub.knowledge.records.save(local(), new_knowledge())
-        end = await hub.store.get_end()
-    directory = DataDirectory(root)
-    directory.snapshots.mkdir()
-    manifest = Manifest("20261120T154500Z", end.log_id, 1, 1, 0, "demand", "2026-11-20T15:45:00.000Z", {})
-    return directory, end, manifest
 
 
 @pytest.mark.parametrize("kind", ["write_at", "sync"])
@@ -253,16 +250,10 @@ def test_a_snapshot_is_unpacked_only_into_an_empty_directory(snapshot: Path, tmp
 
 async def test_unacknowledged_bytes_are_not_in_a_snapshot(tmp_path: Path) -> None:
     root = tmp_path / "data"
-    async with open_domain(root, None, StoreOptions(segment_bytes=1)) as hub:
-        for number in range(2):
-            await hub.knowledge.records.save(local(), new_knowledge(f"zebra {number}"))
-        end = await hub.store.get_end()
-        for number in end.numbers[-2:]:
-            with (root / "change_log" / f"segment-{number:08d}.jsonl").open("ab") as segment:
-                segment.write(b"torn bytes of a write that failed")
-    directory = DataDirectory(root)
-    directory.snapshots.mkdir()
-    manifest = Manifest("20261120T154500Z", end.log_id, 2, 1, 0, "demand", "2026-11-20T15:45:00.000Z", {})
+    directory, end, manifest = await prepare_log(root, StoreOptions(segment_bytes=1), records=2)
+    for number in end.numbers[-2:]:
+        with (root / "change_log" / f"segment-{number:08d}.jsonl").open("ab") as segment:
+            segment.write(b"torn bytes of a write that failed")
     write_archive(FILES, directory, manifest, end.numbers, end.position.offset)
 
     unpack_directory(FILES, temporary_path(directory, manifest.ts), tmp_path / "out", MANY)

@@ -28,14 +28,13 @@ from knowhub.stores.files.doctor.findings import (
 from knowhub.stores.files.doctor.log_contents import LogContents, ProjectionsOf, check_projections
 from knowhub.stores.files.filesystem import PRIVATE_MODE, TEMPORARY, FileSystem
 from knowhub.stores.files.keys import read_keyring
-from knowhub.stores.files.lock import LockFile, try_flock
+from knowhub.stores.files.lock import LockFile, is_free
 from knowhub.stores.files.log.change_log import ChangeLog
 from knowhub.stores.files.log.log_reader import LogBounds
 from knowhub.stores.files.snapshots.archive import DamagedSnapshot, check_snapshot
 
 _MEGABYTE = 1024 * 1024
 _SPACE_NEEDED, _SPACE_WANTED = 128 * _MEGABYTE, 1024 * _MEGABYTE
-_ANY_SIZE = 1 << 62
 _ARCHIVE = ".tar.gz"
 
 
@@ -123,16 +122,10 @@ def _check_rows(row_checks: Sequence[RowCheck]) -> Iterator[Finding]:
 
 
 def _leader(files: FileSystem, directory: DataDirectory) -> Iterator[Finding]:
-    nobody = Finding(Severity.NOTE, "KEEPER", "no server keeps the directory up now; search and reads need none")
-    try:
-        descriptor = files.open(directory.leader_lock, os.O_RDONLY)
-    except FileNotFoundError:
-        yield nobody
-        return
-    try:
-        yield nobody if try_flock(descriptor) else Finding(Severity.OK, "KEEPER", "a running process keeps it up")
-    finally:
-        files.close(descriptor)
+    if files.inode(directory.leader_lock) is None or is_free(files, directory.leader_lock):
+        yield Finding(Severity.NOTE, "KEEPER", "no server keeps the directory up now; search and reads need none")
+    else:
+        yield Finding(Severity.OK, "KEEPER", "a running process keeps it up")
 
 
 def _snapshots(files: FileSystem, directory: DataDirectory) -> Iterator[Finding]:
@@ -143,7 +136,7 @@ def _snapshots(files: FileSystem, directory: DataDirectory) -> Iterator[Finding]
             yield Finding(Severity.NOTE, str(path), "is left over from a snapshot that was broken off", REPAIR)
         elif name.endswith(_ARCHIVE):
             try:
-                whole.append(check_snapshot(files, path, _ANY_SIZE))
+                whole.append(check_snapshot(files, path))
             except DamagedSnapshot as problem:
                 advice = "it cannot be restored: make another with `knowhub snapshot create`, and delete this one"
                 detail = f"does not open: {problem.member}: {problem.reason}"

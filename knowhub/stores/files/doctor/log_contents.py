@@ -69,8 +69,7 @@ class LogContents(Replica):
     def load_rows(self, line: Line) -> None:
         """Load a line of the base. Raises one of SHAPE_ERRORS for another line."""
         super().load_rows(line)
-        record = line.record or {}
-        self._note_rows(record.get("account", ""), record.get("changes", ()))
+        self._note_rows(line.record or {})
 
     def load_operation(self, line: Line) -> None:
         """Load the line of an operation. Raises one of SHAPE_ERRORS for another line."""
@@ -78,12 +77,12 @@ class LogContents(Replica):
         record = line.record or {}
         if record["op"] == LOST_OPERATION:
             self.lost.append(record["seq"])
-        self._note_rows(record["account"], record["changes"])
+        self._note_rows(record)
 
-    def _note_rows(self, account: str, changes: Sequence[Mapping[str, Any]]) -> None:
-        for change in changes:
+    def _note_rows(self, record: Mapping[str, Any]) -> None:
+        for change in record.get("changes", ()):
             for check in self._row_checks:
-                check.add(account, change["collection"], change["after"])
+                check.add(record["account"], change["collection"], change["after"])
 
 
 _ADVICE: Final = (

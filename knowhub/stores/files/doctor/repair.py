@@ -21,7 +21,7 @@ from knowhub.stores.files.data_directory import DataDirectory, check_format, che
 from knowhub.stores.files.doctor.findings import Finding, Severity, format_names, format_ranges, format_size
 from knowhub.stores.files.doctor.log_contents import LOST_OPERATION, LogContents, ProjectionsOf, check_projections
 from knowhub.stores.files.filesystem import FileSystem, remove_partial_files
-from knowhub.stores.files.lock import LockFile, try_flock
+from knowhub.stores.files.lock import LockFile, is_free, try_flock
 from knowhub.stores.files.log.change_log import ChangeLog
 from knowhub.stores.files.log.log_line import BASE, BaseHeader, Header, encode, end_line, header_line
 from knowhub.stores.files.log.log_manifest import (
@@ -60,7 +60,9 @@ def repair(
             raise Unavailable("change_log/ holds a file whose name is no number; move it out of there") from None
         if is_damaged:
             done += [*_move_records(files, directory), *_repair_log(files, directory, lock, end, ids)]
-        done += _list_unused(files, directory)
+        for folder in (directory.change_log, directory.snapshots):
+            for name in remove_partial_files(files, folder):
+                done.append(_note(folder / name, "was left over from a write that was broken off; removed"))
         done += _rebuild(files, directory, lock, collections, projections)
     return done
 
@@ -71,13 +73,12 @@ def _alone(files: FileSystem, directory: DataDirectory) -> Iterator[LockFile]:
     segments = [
         directory.change_log / name for name in files.names(directory.change_log) if name.startswith("segment-")
     ]
-    is_free = ChangeLog(files, directory.change_log).is_free
     with ExitStack() as stack:
         leader = files.open(directory.leader_lock, os.O_RDWR | os.O_CREAT)
         stack.callback(files.close, leader)
         lock = LockFile(files, directory.lock)
         stack.callback(lock.close)
-        if not (try_flock(leader) and lock.try_acquire() and all(map(is_free, segments))):
+        if not (try_flock(leader) and lock.try_acquire() and all(is_free(files, path) for path in segments)):
             raise Conflict(_IN_USE.format(directory.root))
         yield lock
 
@@ -103,13 +104,7 @@ def _move_records(files: FileSystem, directory: DataDirectory) -> Iterator[Findi
         files.rename(path, directory.quarantine / f"records-{number}-{name}")
         files.sync_folder(directory.quarantine)
         detail = f"may tell of what is lost: it lies in quarantine/records-{number}-{name}, and is written anew"
-        yield Finding(Severity.NOTE, str(path), detail)
-
-
-def _list_unused(files: FileSystem, directory: DataDirectory) -> Iterator[Finding]:
-    for folder in (directory.change_log, directory.snapshots):
-        for name in remove_partial_files(files, folder):
-            yield Finding(Severity.NOTE, str(folder / name), "was left over from a write that was broken off; removed")
+        yield _note(path, detail)
 
 
 def _rebuild(

@@ -5,8 +5,8 @@ import gzip
 import os
 import tarfile
 import zlib
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager, closing, suppress
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
@@ -84,7 +84,14 @@ class Eraser:
         A crash leaves the row complete, or erased. Raises what its decision raises, with nothing written; Conflict if
         a compaction or a snapshot takes longer than the lock timeout; ReadOnly, StorageFull and Unavailable.
         """
-        async with self._lock_folders():
+        wait_s = self._commits.lock_timeout_s
+        compacting = "the log is being compacted; erase when that has ended"
+        archiving = "a snapshot is being made or restored; erase after that"
+        # No compaction and no snapshot copies the log meanwhile. In this order, as a snapshot locks them too.
+        async with (
+            lock_folder(self._files, self._directory.snapshots, wait_s, archiving),
+            lock_folder(self._files, self._directory.change_log, wait_s, compacting),
+        ):
             outcome = await self._erase(wanted)
             await self._finish_remap()
             # Wait a little until no other process has a replaced file open. `erase_seq` says whether one still has.
@@ -236,19 +243,6 @@ class Eraser:
             if str(name) not in active:
                 with suppress(OSError):
                     self._files.remove(self._log.folder / str(name))
-
-    @asynccontextmanager
-    async def _lock_folders(self) -> AsyncIterator[None]:
-        """Wait until no compaction and no snapshot copies the log, and start none meanwhile."""
-        directory, wait_s = self._directory, self._commits.lock_timeout_s
-        compacting = "the log is being compacted; erase when that has ended"
-        archiving = "a snapshot is being made or restored; erase after that"
-        async with (
-            # In this order, as a snapshot locks them too.
-            lock_folder(self._files, directory.snapshots, wait_s, archiving),
-            lock_folder(self._files, directory.change_log, wait_s, compacting),
-        ):
-            yield
 
     def _remove_unused_files(self) -> None:
         try:

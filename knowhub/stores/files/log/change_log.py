@@ -12,7 +12,7 @@ from typing import Any
 from knowhub.core.operation import Operation
 from knowhub.engine.disk_rows import LogLine
 from knowhub.stores.files.filesystem import FileSystem, read_range, replace_file, write_all
-from knowhub.stores.files.lock import share, try_flock, unlock
+from knowhub.stores.files.lock import share, unlock
 from knowhub.stores.files.log.log_line import (
     BASE,
     BaseHeader,
@@ -123,6 +123,13 @@ class ChangeLog(ActiveFiles):
         header = parse_header(line, BaseHeader) if "knowhub_base_end" in (parse_line(last) or {}) else None
         return (header if header is not None and header.segment == base ^ BASE else None), len(line)
 
+    def durable_end(self, number: int) -> int | None:
+        """Return where the acknowledged bytes of a base or a closed segment end; None if the next header is damaged."""
+        if number & BASE:
+            return self.size(number)
+        following, _ = self.header(number + 1)
+        return following.previous_length if following is not None else None
+
     def hold(self, segment: int) -> None:
         """Lock a segment, so that no compaction removes it or a later one. Unlocks the segment before."""
         if segment != self._held:
@@ -130,14 +137,6 @@ class ChangeLog(ActiveFiles):
             if self._held is not None:
                 unlock(self._reader(self._held))
             self._held = segment
-
-    def is_free(self, path: Path) -> bool:
-        """Return whether no process has locked a file of the log."""
-        descriptor = self._files.open(path, os.O_RDONLY)
-        try:
-            return try_flock(descriptor)
-        finally:
-            self._files.close(descriptor)
 
     def release_before(self, base: int) -> list[int]:
         """Return the descriptors of the files that a base replaces; the caller closes them."""

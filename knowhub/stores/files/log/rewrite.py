@@ -11,8 +11,8 @@ from dataclasses import replace
 from typing import TypeAlias
 
 from knowhub.stores.files.filesystem import FileSystem, create_file
+from knowhub.stores.files.lock import is_free
 from knowhub.stores.files.log.change_log import ChangeLog
-from knowhub.stores.files.log.log_line import BASE
 from knowhub.stores.files.log.log_manifest import LogFileName, LogManifest, publish_manifest
 
 Transform: TypeAlias = Callable[[bytes], bytes]
@@ -32,8 +32,10 @@ def rewrite_file(files: FileSystem, log: ChangeLog, number: int, transform: Tran
 
     About a megabyte is in memory, or one longer line. Raises OSError, and ValueError as `transform_lines`.
     """
-    name = replace(log.name(number), generation=log.generation + 1)
-    write_version(files, log, name, transform_lines(log, number, _end_of(log, number), transform))
+    name, end = replace(log.name(number), generation=log.generation + 1), log.durable_end(number)
+    if end is None:
+        raise OSError(errno.EIO, f"{log.path(number + 1)} does not say where the segment before it ends")
+    write_version(files, log, name, transform_lines(log, number, end, transform))
     return name
 
 
@@ -86,18 +88,8 @@ def remove_unused_files(files: FileSystem, log: ChangeLog) -> None:
     is_needed = False
     for name in log.list_unused():
         path = log.folder / str(name)
-        is_read = not log.is_free(path)
+        is_read = not is_free(files, path)
         # A process that reads an old segment will also read the segments after it.
         is_needed = is_needed or (is_read and name.number < first)
         if not is_read and not (is_needed and name.number < first):
             files.remove(path)
-
-
-def _end_of(log: ChangeLog, number: int) -> int:
-    """Return where the acknowledged bytes of a closed file of the log end. Raises OSError."""
-    if number & BASE:
-        return log.size(number)
-    header, _ = log.header(number + 1)
-    if header is None or header.previous_length is None:
-        raise OSError(errno.EIO, f"{log.path(number + 1)} does not say where the segment before it ends")
-    return header.previous_length

@@ -5,7 +5,7 @@ import stat
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import Any, ClassVar, Final
+from typing import Any, Final
 
 import orjson
 import structlog
@@ -44,8 +44,6 @@ _Wanted = tuple[str, Sequence[bytes] | None]
 
 class DirectoryExport(LogProjection):
     """Writes the directories that operations touched. A new one appears at once; of others a file that changes does."""
-
-    layout: ClassVar[int] = 1
 
     def __init__(self, files: FileSystem, folder: Path, log: ProjectionLog, shape: DirectoryFormat) -> None:
         super().__init__(files, folder, log)
@@ -101,7 +99,8 @@ class DirectoryExport(LogProjection):
 
     def _compare(self, checkpoint: Checkpoint) -> tuple[Sequence[str], str]:
         # What was touched behind the checkpoint is left out.
-        waiting = self._pending_ids(checkpoint.seq)
+        pending = self._group_ids(self._log.history.operations(checkpoint.seq, self._log.history.last_seq))
+        waiting = {(account, row_id) for account, row_ids in pending.items() for row_id in row_ids}
         paths: set[str] = set()
         wrong: list[str] = []
         for account in self._log.accounts:
@@ -140,11 +139,6 @@ class DirectoryExport(LogProjection):
                 if row_id is not None:
                     touched.setdefault(operation.account, {})[row_id] = None
         return touched
-
-    def _pending_ids(self, seq: int) -> set[tuple[str, str]]:
-        history = self._log.history
-        pending = self._group_ids(history.operations(seq, history.last_seq))
-        return {(account, row_id) for account, row_ids in pending.items() for row_id in row_ids}
 
     async def _write_all(self, account: str, row_ids: Iterable[str]) -> set[str]:
         """Write the directories of rows, some at a time; return their paths."""
@@ -223,14 +217,11 @@ class DirectoryExport(LogProjection):
                 self._files.remove_folder(folder)
 
     def _is_right(self, path: str, contents: Mapping[str, bytes]) -> bool:
-        folder = self._folder / path
-        if not self._is_plain_path(path) or set(self._files.names(folder)) != contents.keys():
+        folder, steps = self._folder / path, path.split("/")
+        is_plain = all(is_folder(self._files, self._folder / "/".join(steps[:end])) for end in range(1, len(steps) + 1))
+        if not is_plain or set(self._files.names(folder)) != contents.keys():
             return False
         return all(read_file(self._files, folder / name) == data for name, data in contents.items())
-
-    def _is_plain_path(self, path: str) -> bool:
-        steps = path.split("/")
-        return all(is_folder(self._files, self._folder / "/".join(steps[:end])) for end in range(1, len(steps) + 1))
 
     def _unknown(self, paths: Collection[str]) -> Iterator[Path]:
         """Yield what is in the folder and is no directory of these, nor above one."""

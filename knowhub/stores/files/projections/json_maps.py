@@ -28,7 +28,6 @@ class JsonMaps(DerivedFiles):
     record files, maps are removed.
     """
 
-    layout: ClassVar[int] = 1
     checkpoint_name: ClassVar[str] = "derived.json"
 
     def __init__(

@@ -18,6 +18,7 @@ CHECKPOINT: Final = "checkpoint.json"
 
 _OPERATIONS_PER_TURN: Final = 500
 _BYTES_PER_TURN: Final = 512 * 1024
+_WAIT_S: Final = 10.0
 _BUSY: Final = "another process writes these files; try again"
 
 
@@ -49,7 +50,7 @@ class Checkpoint(LogPosition):
 class DerivedFiles(ABC):
     """Files with a checkpoint, which says up to where they follow the log."""
 
-    layout: ClassVar[int]
+    layout: ClassVar[int] = 1
     checkpoint_name: ClassVar[str] = CHECKPOINT
 
     def __init__(self, files: FileSystem, folder: Path, log: ProjectionLog) -> None:
@@ -125,17 +126,33 @@ class DerivedFiles(ABC):
 class LogProjection(DerivedFiles):
     """Record files and directories: they apply each operation. One process writes at a time, under a lock."""
 
-    wait_s: ClassVar[float] = 10.0
-
     async def catch_up(self) -> None:
         """Apply the operations that the files lack, or build the files again. See `core.projection.Projection`."""
         async with self._turn:
-            if not self._is_current(self.checkpoint()):
-                await self._catch_up()
+            checkpoint, history = self.checkpoint(), self._log.history
+            if checkpoint.seq == history.last_seq and (
+                self.fits(checkpoint) or (checkpoint.seq == 0 and not self._list_files())
+            ):
+                return
+            async with lock_folder(self._files, self._folder, _WAIT_S, _BUSY):
+                # Another process may have written before, and known more.
+                await self._log.refresh()
+                checkpoint = self.checkpoint()
+                if not self.fits(checkpoint):
+                    checkpoint = self._initial_checkpoint()
+                    await self.rebuild(checkpoint)
+                    await self._save(checkpoint)
+                # Where a compaction has forgotten what comes next, the next call builds the files again.
+                while history.base_seq <= checkpoint.seq < history.last_seq:
+                    lines = await history.read_lines(checkpoint.seq, _OPERATIONS_PER_TURN, _BYTES_PER_TURN)
+                    operations, last = await asyncio.to_thread(_parse_lines, history, checkpoint.seq, lines)
+                    await self.apply(operations, checkpoint)
+                    checkpoint = replace(checkpoint, seq=last, checksum=history.checksum(last))
+                    await self._save(checkpoint)
 
     async def request_rebuild(self) -> None:
         """Have the leader build the files again. Raises Conflict where another process writes them for long."""
-        async with self._turn, lock_folder(self._files, self._folder, self.wait_s, _BUSY):
+        async with self._turn, lock_folder(self._files, self._folder, _WAIT_S, _BUSY):
             if self._files.inode(self._folder / CHECKPOINT) is not None:
                 self._files.remove(self._folder / CHECKPOINT)
 
@@ -151,32 +168,9 @@ class LogProjection(DerivedFiles):
     def _initial_checkpoint(self) -> Checkpoint:
         """Return the checkpoint of files that are built again from nothing."""
 
-    async def _catch_up(self) -> None:
-        async with lock_folder(self._files, self._folder, self.wait_s, _BUSY):
-            # Another process may have written before, and known more.
-            await self._log.refresh()
-            checkpoint = self.checkpoint()
-            if not self.fits(checkpoint):
-                checkpoint = self._initial_checkpoint()
-                await self.rebuild(checkpoint)
-                await self._save(checkpoint)
-            # Where a compaction has forgotten what comes next, the next call builds the files again.
-            history = self._log.history
-            while history.base_seq <= checkpoint.seq < history.last_seq:
-                lines = await history.read_lines(checkpoint.seq, _OPERATIONS_PER_TURN, _BYTES_PER_TURN)
-                operations, last = await asyncio.to_thread(_parse_lines, history, checkpoint.seq, lines)
-                await self.apply(operations, checkpoint)
-                checkpoint = replace(checkpoint, seq=last, checksum=history.checksum(last))
-                await self._save(checkpoint)
-
     def _new_checkpoint(self, seq: int) -> Checkpoint:
         history, log = self._log.history, self._log
         return Checkpoint(log.log_id, seq, history.checksum(seq), log.erases, history.base_seq, self._boot, self.layout)
-
-    def _is_current(self, checkpoint: Checkpoint) -> bool:
-        return checkpoint.seq == self._log.history.last_seq and (
-            self.fits(checkpoint) or (checkpoint.seq == 0 and not self._list_files())
-        )
 
 
 def _parse_lines(history: History, seq: int, lines: Sequence[bytes]) -> tuple[list[PartialOperation], int]:

@@ -9,7 +9,7 @@ from functools import lru_cache
 from hashlib import sha256
 from itertools import chain
 from pathlib import Path
-from typing import ClassVar, Final
+from typing import Final
 from urllib.parse import quote
 
 import orjson
@@ -31,8 +31,6 @@ _Line = tuple[str, bytes]
 
 class RecordFiles(LogProjection):
     """Appends the rows of each operation to the file of their collection. A compaction or an erase rebuilds them."""
-
-    layout: ClassVar[int] = 1
 
     def __init__(
         self, files: FileSystem, folder: Path, log: ProjectionLog, formats: Mapping[str, RecordFormat]

@@ -26,7 +26,6 @@ from knowhub.core.errors import FieldError, InvalidInput, StorageFull
 from knowhub.stores.files.data_directory import ARCHIVE_VERSION, KEYRING, DataDirectory, format_text, snapshot_path
 from knowhub.stores.files.filesystem import FileSystem, create_file
 from knowhub.stores.files.log.change_log import ChangeLog
-from knowhub.stores.files.log.log_line import BASE
 from knowhub.stores.files.log.log_manifest import plain_name
 
 MANIFEST: Final = "manifest.json"
@@ -82,10 +81,10 @@ def read_manifest(files: FileSystem, archive: Path) -> Manifest:
         return members.manifest()
 
 
-def check_snapshot(files: FileSystem, archive: Path, max_bytes: int) -> Manifest:
+def check_snapshot(files: FileSystem, archive: Path) -> Manifest:
     """Read a whole snapshot and compare it with its manifest; nothing is written. Raises as `unpack_snapshot`."""
     with _open(files, archive) as members:
-        manifest = members.manifest(max_bytes)
+        manifest = members.manifest()
         for _, pieces in members.read(manifest):
             deque(pieces, maxlen=0)
     return manifest
@@ -176,7 +175,10 @@ class _Members:
         for name in waiting:
             self._member = name
             raise self._make_error("is missing")
-        self._check_end()
+        self._member = "the archive"
+        rest = self._up_to(_MAX_PADDING_BYTES)
+        if any(rest) or len(rest) == _MAX_PADDING_BYTES:
+            raise self._make_error("goes on behind its end")
 
     def _check_layout(self, manifest: Manifest) -> None:
         layout = manifest.members.get("FORMAT")
@@ -219,12 +221,6 @@ class _Members:
     def _skip_padding(self, size: int) -> None:
         self._exactly(-size % tarfile.BLOCKSIZE)
 
-    def _check_end(self) -> None:
-        self._member = "the archive"
-        rest = self._up_to(_MAX_PADDING_BYTES)
-        if any(rest) or len(rest) == _MAX_PADDING_BYTES:
-            raise self._make_error("goes on behind its end")
-
     def _exactly(self, count: int) -> bytes:
         """Return the next `count` bytes. Raises DamagedSnapshot when there are fewer."""
         data = self._up_to(count)
@@ -264,7 +260,12 @@ def write_archive(
     """
     made_at = int(parse_iso(manifest.created_at))
     with closing(ChangeLog(files, directory.change_log)) as log:
-        lengths = dict(_find_lengths(log, numbers, end))
+        lengths = {numbers[-1]: end}
+        for number in numbers[:-1]:
+            # Bytes behind that were never acknowledged.
+            if (length := log.durable_end(number)) is None:
+                raise _make_read_error(log.path(number + 1))
+            lengths[number] = length
         # Under the names that files begin with: so an archive needs no manifest of the log.
         parts = {f"{log.folder.name}/{plain_name(number)}": number for number in numbers}
         # Read after the log's end was fixed: the key of every row up to there was durable before the row was.
@@ -295,21 +296,6 @@ def write_archive(
 def temporary_path(directory: DataDirectory, ts: str) -> Path:
     """Return where a snapshot is written before it has its name."""
     return snapshot_path(directory, ts).with_suffix(".gz.tmp")
-
-
-def _find_lengths(log: ChangeLog, numbers: Sequence[int], end: int) -> Iterator[tuple[int, int]]:
-    """Yield each file of the log with the number of its bytes that are durable."""
-    for number, following in zip(numbers, [*numbers[1:], None], strict=True):
-        if following is None:
-            yield number, end
-        elif number & BASE:
-            yield number, log.size(number)
-        else:
-            # Bytes behind that were never acknowledged.
-            header, _ = log.header(following)
-            if header is None or header.previous_length is None:
-                raise _make_read_error(log.path(following))
-            yield number, header.previous_length
 
 
 def _split_segments(log: ChangeLog, number: int, length: int) -> Iterator[bytes]:

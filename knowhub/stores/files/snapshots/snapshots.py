@@ -116,33 +116,27 @@ class SnapshotFolder:
     async def create_under_lock(self, reason: SnapshotReason) -> SnapshotEntry:
         """Create a snapshot. The caller holds the lock on the folder, so nobody erases meanwhile."""
         async with lock_folder(self.files, self.directory.change_log, self.wait_s, _COMPACTING):
-            end = await self.log.get_end()
+            end, created_at = await self.log.get_end(), iso(self.clock.now())
             with translate_errors("no snapshot was made"):
-                return await self._write(end, self._free_timestamp(), reason)
+                ts = self._free_timestamp()
+                manifest = {
+                    "ts": ts,
+                    "log_id": end.log_id,
+                    "last_seq": end.last_seq,
+                    "generation": end.position.generation,
+                    "erases": end.erases,
+                    "reason": reason.value,
+                    "created_at": created_at,
+                }
+                order = {"manifest": manifest, "numbers": end.numbers, "end": end.position.offset}
+                path = snapshot_path(self.directory, ts)
 
-    async def _write(self, end: LogEnd, ts: str, reason: SnapshotReason) -> SnapshotEntry:
-        created_at = iso(self.clock.now())
-        order = {
-            "manifest": {
-                "ts": ts,
-                "log_id": end.log_id,
-                "last_seq": end.last_seq,
-                "generation": end.position.generation,
-                "erases": end.erases,
-                "reason": reason.value,
-                "created_at": created_at,
-            },
-            "numbers": end.numbers,
-            "end": end.position.offset,
-        }
-        temporary, path = temporary_path(self.directory, ts), snapshot_path(self.directory, ts)
+                def put_in_place() -> None:
+                    self.files.rename(temporary_path(self.directory, ts), path)
+                    self.files.sync_folder(path.parent)
 
-        def put_in_place() -> None:
-            self.files.rename(temporary, path)
-            self.files.sync_folder(path.parent)
-
-        answer = await self.run_subprocess("write_snapshot", self.directory.root, order)
-        await asyncio.to_thread(put_in_place)
+                answer = await self.run_subprocess("write_snapshot", self.directory.root, order)
+                await asyncio.to_thread(put_in_place)
         return SnapshotEntry(ts, str(path), answer["bytes"], created_at, end.last_seq, reason)
 
     @asynccontextmanager
