@@ -61,7 +61,7 @@ MAX_COUNT = 1_000_000_000
 Score = Annotated[int, Field(ge=1, le=5, strict=True)]
 # A row holds fifty cases and is logged with each vote, so that their texts are limited.
 CaseText = Annotated[str, StringConstraints(max_length=MAX_CASE_CHARS), AfterValidator(clean)]
-TypeName = Annotated[Literal["user_profile", "strategy", "tool", "usecase", "definition", "plan"], Field()]
+TypeName = Literal["user_profile", "strategy", "tool", "usecase", "definition", "plan"]
 TagName = NonEmptyLabel
 Tags = Annotated[dict[TagName, Label | Annotated[list[Label], Field(max_length=MAX_LIST)]], Field(max_length=MAX_LIST)]
 Scopes = Annotated[list[Scope], Field(min_length=1, max_length=MAX_LIST)]
