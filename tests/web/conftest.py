@@ -3,6 +3,7 @@
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -54,12 +55,7 @@ async def api(app: FastAPI) -> AsyncIterator[httpx.AsyncClient]:
 def open_second_server(settings: Settings) -> OpenServer:
     """Return a function that opens a second server on the same data directory, as another process would."""
 
-    @asynccontextmanager
-    async def open_server() -> AsyncIterator[httpx.AsyncClient]:
-        async with open_hub(settings) as hub, client_of(create_app(settings, hub)) as client:
-            yield client
-
-    return open_server
+    return partial(open_server, settings)
 
 
 @pytest.fixture
@@ -92,4 +88,20 @@ async def client_of(app: FastAPI, headers: Mapping[str, str] | None = None) -> A
     transport = httpx.ASGITransport(app)
     hooks = {"response": [check]}
     async with httpx.AsyncClient(transport=transport, base_url=URL, headers=headers, event_hooks=hooks) as client:
+        yield client
+
+
+@asynccontextmanager
+async def open_server(
+    settings: Settings,
+    overrides: Overrides | None = None,
+    *,
+    headers: Mapping[str, str] | None = None,
+    maintain: bool = True,
+) -> AsyncIterator[httpx.AsyncClient]:
+    """Open a hub of its own, and a client of it."""
+    async with (
+        open_hub(settings, overrides, maintain=maintain) as hub,
+        client_of(create_app(settings, hub), headers) as client,
+    ):
         yield client

@@ -107,10 +107,12 @@ async def test_a_pair_has_one_link_whose_relation_can_change(api: httpx.AsyncCli
     made = await create_info(api, "an example", python["id"])
     path = f"/api/infos/{made['id']}/keywords/{python['id']}"
 
-    changed = (await api.put(path, json={"relation": "EXAMPLE"})).json()
+    answer = await api.put(path, json={"relation": "EXAMPLE"}, headers={"If-Match": '"1"'})
+    again = await api.put(path, json={"relation": "EXAMPLE", "version": 2})
 
-    page = f"/api/keywords/{python['id']}/infos"
-    assert changed["version"] == 2
+    changed, page = answer.json(), f"/api/keywords/{python['id']}/infos"
+    assert (changed["version"], answer.headers["etag"]) == (2, '"2"')
+    assert (again.json()["operation_id"], again.headers["etag"]) == (None, '"2"')
     assert [await list_names(api, page, relation=item) for item in ("PRIMARY", "EXAMPLE")] == [[], ["an example"]]
     assert (await undo(api, changed["operation_id"])).status_code == 200
     assert [await list_names(api, page, relation=item) for item in ("PRIMARY", "EXAMPLE")] == [["an example"], []]

@@ -463,3 +463,13 @@ async def test_a_rename_or_move_to_a_duplicate_name_must_be_allowed(api: httpx.A
     ]
     assert spelt.status_code == 200
     assert [(answer.status_code, answer.json()["parent_id"]) for answer in allowed] == [(200, "root")] * 2
+
+
+async def test_a_reader_may_create_below_a_keyword_but_only_own_rows(api: httpx.AsyncClient) -> None:
+    top = await create_keyword(api, "top", user_id="li")
+
+    made = await create_keyword(api, "his", top["id"], user_id="chen")
+    refused = await api.post("/api/keywords", json={"name": "x", "owner": "user:li", "user_id": "chen"})
+
+    assert made["owner"] == "user:chen"
+    assert refused.status_code == 403

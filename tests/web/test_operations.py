@@ -6,12 +6,9 @@ import httpx
 import pytest
 
 from tests.web.conftest import OpenServer, SaveRecord
+from tests.web.trees import undo
 
 pytestmark = pytest.mark.anyio
-
-
-async def undo(api: httpx.AsyncClient, operation_id: str, **body: object) -> httpx.Response:
-    return await api.post(f"/api/operations/{operation_id}/undo", json=body)
 
 
 async def test_an_operation_has_its_rows_when_read_but_not_when_listed(

@@ -5,8 +5,6 @@ from typing import Any
 import httpx
 import pytest
 
-from knowhub.core.clock import iso
-
 pytestmark = pytest.mark.anyio
 
 SECRET = "the secret that was written later"
@@ -93,17 +91,6 @@ async def test_an_id_of_200_characters_owns_lists_and_is_imported_again(api: htt
 
     assert listed.json()["results"][0]["id"] == record["id"]
     assert imported.json()["replaced"] == 1
-
-
-async def test_before_a_replacement_is_valid_only_the_old_record_is_found(api: httpx.AsyncClient) -> None:
-    old = await save(api, content="limit is 100", valid_from="2020-01-01")
-    new = await save(api, content="limit is 500", supersedes=old["id"])
-
-    before = await api.get("/api/knowledge/search", params={"q": "limit", "as_of": iso(1_600_000_000)})
-    now = await api.get("/api/knowledge/search", params={"q": "limit"})
-
-    assert [record["id"] for record in before.json()["results"]] == [old["id"]]
-    assert [record["id"] for record in now.json()["results"]] == [new["id"]]
 
 
 async def test_two_origins_in_one_request_are_foreign(api: httpx.AsyncClient) -> None:

@@ -11,11 +11,10 @@ from knowhub.bootstrap import Hub, open_hub
 from knowhub.core.request_context import Role
 from knowhub.identity.model import KeyHolder
 from knowhub.settings import Settings
-from knowhub.web.app import create_app
 from knowhub.wiring.adapters import Overrides
 from tests.builders import FakeClock
 from tests.keys import ROOT_KEY, issue_key, issue_key_text, key_headers, text_of
-from tests.web.conftest import client_of
+from tests.web.conftest import open_server
 
 pytestmark = pytest.mark.anyio
 
@@ -166,7 +165,7 @@ async def test_key_operations_show_no_hash_and_cannot_be_undone(api: httpx.Async
 
 async def test_without_auth_only_the_local_principal_creates_keys(tmp_path: Path) -> None:
     settings = Settings(data_dir=tmp_path / "open", owner="user:local")
-    async with open_hub(settings) as hub, client_of(create_app(settings, hub)) as client:
+    async with open_server(settings) as client:
         made = await client.post(KEYS, json={"user_id": "li"})
         listed = [await client.get(KEYS, params=params) for params in ({}, {"user_id": "li"})]
 
