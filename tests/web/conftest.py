@@ -105,3 +105,15 @@ async def open_server(
         client_of(create_app(settings, hub), headers) as client,
     ):
         yield client
+
+
+async def read_pages(api: httpx.AsyncClient, path: str, **params: str | int) -> list[list[dict[str, Any]]]:
+    """Return the rows of every page of a list, to its end."""
+    pages: list[list[dict[str, Any]]] = []
+    cursor: str | None = ""
+    while cursor is not None:
+        page = (await api.get(path, params=params | ({"cursor": cursor} if cursor else {}))).json()
+        assert page["count"] == len(page["results"])
+        pages.append(page["results"])
+        cursor = page["next_cursor"]
+    return pages

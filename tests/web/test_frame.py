@@ -36,14 +36,15 @@ async def test_an_unexpected_error_is_a_problem_with_the_request_id(settings: Se
     async def broken() -> None:
         raise RuntimeError("a secret of the inside")
 
-    app.add_api_route("/broken", broken, include_in_schema=False)
+    app.add_api_route("/api/broken", broken, include_in_schema=False)
     transport = httpx.ASGITransport(app, raise_app_exceptions=False)
     async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1:8000") as client:
-        response = await client.get("/broken", headers={"X-Request-ID": "trace-7"})
+        response = await client.get("/api/broken", headers={"X-Request-ID": "trace-7"})
 
     assert (response.status_code, response.headers["content-type"]) == (500, PROBLEM)
     assert response.headers["x-request-id"] == "trace-7"
     assert "secret" not in response.text
+    assert (response.headers["cache-control"], response.headers["x-content-type-options"]) == ("no-store", "nosniff")
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1:8000", "localhost", "LOCALHOST:9", "[::1]:8000", "a.localhost", "hub.lan"])

@@ -1,6 +1,5 @@
 """The gate before every route where keys are asked for, and whose request it then is."""
 
-from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +7,7 @@ import httpx
 import pytest
 from fastapi import FastAPI
 
-from knowhub.bootstrap import Hub, open_hub
+from knowhub.bootstrap import Hub
 from knowhub.core.operation import Unchanged, View
 from knowhub.identity.key_table import KeyTable
 from knowhub.identity.model import KeyHolder
@@ -16,7 +15,6 @@ from knowhub.identity.service import IdentityService
 from knowhub.settings import Settings
 from knowhub.web.app import create_app
 from knowhub.web.request_guard import BODY
-from knowhub.wiring.adapters import Overrides
 from tests.builders import CountedIds, FakeClock
 from tests.keys import ROOT_KEY, issue_key, issue_key_text, key_headers, text_of
 from tests.web.conftest import client_of
@@ -25,12 +23,6 @@ pytestmark = pytest.mark.anyio
 
 KEYS = "/api/admin/keys"
 ROOT = {"X-API-Key": ROOT_KEY}
-
-
-@pytest.fixture
-async def hub(settings: Settings, clock: FakeClock) -> AsyncIterator[Hub]:
-    async with open_hub(settings, Overrides(clock=clock)) as opened:
-        yield opened
 
 
 # ── the gate ──────────────────────────────────────────────────────────────────────────────────────────────────────

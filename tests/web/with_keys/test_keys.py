@@ -1,18 +1,15 @@
 """The routes that make, list, replace and end keys."""
 
-from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 
-from knowhub.bootstrap import Hub, open_hub
+from knowhub.bootstrap import Hub
 from knowhub.core.request_context import Role
 from knowhub.identity.model import KeyHolder
 from knowhub.settings import Settings
-from knowhub.wiring.adapters import Overrides
-from tests.builders import FakeClock
 from tests.keys import ROOT_KEY, issue_key, issue_key_text, key_headers, text_of
 from tests.web.conftest import open_server
 
@@ -20,12 +17,6 @@ pytestmark = pytest.mark.anyio
 
 KEYS = "/api/admin/keys"
 ROOT = {"X-API-Key": ROOT_KEY}
-
-
-@pytest.fixture
-async def hub(settings: Settings, clock: FakeClock) -> AsyncIterator[Hub]:
-    async with open_hub(settings, Overrides(clock=clock)) as opened:
-        yield opened
 
 
 async def test_a_key_is_shown_once_and_listed_without_its_text(api: httpx.AsyncClient) -> None:
