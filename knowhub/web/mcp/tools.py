@@ -23,7 +23,7 @@ from knowhub.usecases.recall import RecallQuery
 from knowhub.web.profile_rows import list_profile
 from knowhub.web.responses import make_commit_view
 from knowhub.web.schemas.knowledge import TypeName
-from knowhub.web.schemas.parts import Label, Text, clean
+from knowhub.web.schemas.parts import Label, Text, clean, refuse_blank
 
 _MEMORY_SCHEME: Final = "ctx://"
 _PROFILE: Final = "profile"
@@ -32,18 +32,10 @@ _RECORD_PREFIX: Final = "knowledge-"
 _PROFILE_TOKENS: Final = 1_000
 _SHOWN_FIELDS: Final = ("id", "source", "kind", "scope", "title", "path", "text")
 
-
-def _check_not_empty(text: str) -> str:
-    if not text.strip():
-        raise ValueError("must not be empty")
-    return text
-
-
-_Name = Annotated[Label, AfterValidator(_check_not_empty)]
-_Content = Annotated[Text, AfterValidator(_check_not_empty)]
-_Question = Annotated[
-    str, StringConstraints(max_length=MAX_QUERY_CHARS), AfterValidator(clean), AfterValidator(_check_not_empty)
-]
+_not_empty: Final = refuse_blank("must not be empty")
+_Name = Annotated[Label, _not_empty]
+_Content = Annotated[Text, _not_empty]
+_Question = Annotated[str, StringConstraints(max_length=MAX_QUERY_CHARS), AfterValidator(clean), _not_empty]
 
 
 class Arguments(BaseModel):

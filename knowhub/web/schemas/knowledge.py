@@ -47,6 +47,7 @@ from knowhub.web.schemas.parts import (
     VersionedBody,
     clean,
     fill,
+    refuse_blank,
 )
 
 MAX_ITEMS = 1000
@@ -67,15 +68,12 @@ Tags = Annotated[dict[TagName, Label | Annotated[list[Label], Field(max_length=M
 Scopes = Annotated[list[Scope], Field(min_length=1, max_length=MAX_LIST)]
 Types = Annotated[list[TypeName], Field(min_length=1, max_length=len(KnowledgeType))]
 ResourceIds = Annotated[list[ResourceId], Field(max_length=MAX_LIST)]
-
-
-def _question(text: str) -> str:
-    if not text.strip():
-        raise ValueError("is empty; ask for something")
-    return clean(text)
-
-
-Question = Annotated[str, StringConstraints(min_length=1, max_length=MAX_QUERY_CHARS), AfterValidator(_question)]
+Question = Annotated[
+    str,
+    StringConstraints(min_length=1, max_length=MAX_QUERY_CHARS),
+    refuse_blank("is empty; ask for something"),
+    AfterValidator(clean),
+]
 
 
 class Source(Part):
