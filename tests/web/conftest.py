@@ -117,3 +117,15 @@ async def read_pages(api: httpx.AsyncClient, path: str, **params: str | int) -> 
         pages.append(page["results"])
         cursor = page["next_cursor"]
     return pages
+
+
+def make_post_scope(path: str, content_type: str = "application/json") -> dict[str, Any]:
+    """Return the ASGI scope of a POST to a path, whose body is still to come."""
+    return {
+        "type": "http",
+        "method": "POST",
+        "path": path,
+        "raw_path": path.encode(),
+        "query_string": b"",
+        "headers": [(b"host", b"127.0.0.1"), (b"content-type", content_type.encode())],
+    }

@@ -12,7 +12,7 @@ from knowhub.bootstrap import Hub
 from knowhub.settings import Settings
 from knowhub.web.app import create_app
 from knowhub.web.route import Route
-from tests.web.conftest import SaveRecord, client_of
+from tests.web.conftest import SaveRecord, client_of, make_post_scope
 
 pytestmark = pytest.mark.anyio
 
@@ -218,14 +218,7 @@ async def test_a_truncated_body_is_not_accepted(app: FastAPI, api: httpx.AsyncCl
     async def send(message: Message) -> None:
         sent.append(message)
 
-    scope = {
-        "type": "http",
-        "method": "POST",
-        "path": "/api/knowledge/import",
-        "raw_path": b"/api/knowledge/import",
-        "query_string": b"",
-        "headers": [(b"host", b"127.0.0.1"), (b"content-type", b"application/x-ndjson")],
-    }
+    scope = make_post_scope("/api/knowledge/import", "application/x-ndjson")
     await app(scope, receive, send)
 
     assert sent == []

@@ -18,7 +18,7 @@ from knowhub.web.middleware import ConcurrencyLimit
 from knowhub.wiring.adapters import Overrides
 from tests.builders import FakeClock
 from tests.keys import ROOT_KEY, issue_key, issue_key_text, text_of
-from tests.web.conftest import URL, client_of, open_server
+from tests.web.conftest import URL, client_of, make_post_scope, open_server
 from tests.web.mcp_api import HEADERS, McpApi
 
 pytestmark = pytest.mark.anyio
@@ -246,14 +246,7 @@ async def test_a_body_that_does_not_arrive_times_out(settings: Settings, hub: Hu
     async def send(message: Message) -> None:
         sent.append(message)
 
-    scope = {
-        "type": "http",
-        "method": "POST",
-        "path": "/api/knowledge",
-        "raw_path": b"/api/knowledge",
-        "query_string": b"",
-        "headers": [(b"host", b"127.0.0.1"), (b"content-type", b"application/json")],
-    }
+    scope = make_post_scope("/api/knowledge")
     async with asyncio.timeout(10):
         await app(scope, _slow(), send)
 

@@ -17,7 +17,7 @@ from knowhub.web.app import create_app
 from knowhub.web.request_guard import BODY
 from tests.builders import CountedIds, FakeClock
 from tests.keys import ROOT_KEY, issue_key, issue_key_text, key_headers, text_of
-from tests.web.conftest import client_of
+from tests.web.conftest import client_of, make_post_scope
 
 pytestmark = pytest.mark.anyio
 
@@ -166,14 +166,7 @@ async def test_a_request_without_a_key_is_refused_before_its_body_is_read(app: F
     async def send(message: Any) -> None:  # noqa: ANN401 -- an ASGI message
         sent.append(dict(message))
 
-    scope: dict[str, Any] = {
-        "type": "http",
-        "method": "POST",
-        "path": "/api/knowledge",
-        "raw_path": b"/api/knowledge",
-        "query_string": b"",
-        "headers": [(b"host", b"hub"), (b"content-type", b"application/json")],
-    }
+    scope = make_post_scope("/api/knowledge")
     await app(scope, receive, send)
 
     assert sent[0]["status"] == 401
