@@ -13,12 +13,9 @@ _MEMORY = "ctx://default/users/li/memories/preferences/editor"
 
 _TEXTS: Mapping[str, str] = {
     "abstract": "Prefers dark mode in every editor.",
-    "action": "create",
     "actor": "user:li",
     "account": "default",
     "agent_id": "crawler",
-    "alias": "btree",
-    "by": "rules",
     "body": "print('hello')",
     "category": "preferences",
     "collection": "knowledge",
@@ -33,17 +30,13 @@ _TEXTS: Mapping[str, str] = {
     "event_id": "evt-1",
     "id": "knowledge-20261122-a1c8",
     "info_id": "0d0f3a52-4f0c-4a52-ac3e-1c7a52b5d0ab",
-    "instance": "/api/knowledge/knowledge-20261122-a1c8",
     "job_id": "job-9f05",
     "key": "kh_3f1c_example",
-    "key_id": "3f1c",
     "knowledge_id": "knowledge-20261122-a1c8",
     "keyword_id": KEYWORD_ID,
-    "level_hit": "L0",
     "match_reason": "words: editor",
     "message": "must not be blank",
     "message_id": "m1",
-    "model": "example-model",
     "name": "索引",
     "next_cursor": "b3BhcXVl",
     "op": "save_knowledge",
@@ -56,14 +49,9 @@ _TEXTS: Mapping[str, str] = {
     "principal": "user:li",
     "query": "editor",
     "reason": "the names say the same",
-    "relation": "primary",
-    "resource_id": "code/selenium/login",
     "role": "writer",
-    "scope": "project:atlas",
     "session_id": "session-7",
     "source": "knowledge",
-    "source_uri": _MEMORY,
-    "status": "ok",
     "submitted_by": "user:li",
     "target_uri": "ctx://default/users/li/memories/profile",
     "task": "List all issues of a GitHub repository",
@@ -87,7 +75,6 @@ _ITEMS: Mapping[str, str] = {
     "operation_ids": _OPERATION,
     "project_ids": "atlas",
     "resource_ids": "code/selenium/login",
-    "rights": "edit",
     "scopes": "user:owner",
     "subjects": "knowledge-20261122-a1c8",
     "types": "tool",
@@ -132,23 +119,13 @@ def _of_type(schema: Mapping[str, Any], schemas: Mapping[str, Any], name: str, d
         # A type, or null.
         kind = kind[0]
     if kind == "object":
-        return _object(schema, schemas, depth)
+        fields = schema.get("properties", {})
+        return {name: example_of(field, schemas, name, depth + 1) for name, field in fields.items()}
     if kind == "array":
         if depth >= _MAX_DEPTH:
             return []
         item = _ITEMS.get(name)
         return [item if item is not None else example_of(schema.get("items", {}), schemas, "", depth + 1)]
     if kind == "string":
-        return _text(name)
+        return _MOMENT if name.endswith(_MOMENTS) else _TEXTS.get(name, name or "text")
     return {"integer": max(int(schema.get("minimum", 1)), 1), "number": 0.5, "boolean": False}.get(kind)
-
-
-def _object(schema: Mapping[str, Any], schemas: Mapping[str, Any], depth: int) -> dict[str, Any]:
-    fields = schema.get("properties", {})
-    return {name: example_of(field, schemas, name, depth + 1) for name, field in fields.items()}
-
-
-def _text(name: str) -> str:
-    if name.endswith(_MOMENTS):
-        return _MOMENT
-    return _TEXTS.get(name, name or "text")

@@ -27,7 +27,8 @@ class ObeyingChat:
     """Implements `ChatModel`. `order(text, aim, hidden)` says which text it obeys, to what end, and which ids it names.
 
     A question that does not show that text is answered with nothing. `obeyed` names the functions that it was asked
-    with the text in sight, `answers` holds what it said then, `prompts` every prompt that it got.
+    with the text in sight, `answers` holds what it said then, `prompts` every prompt that it got,
+    `instructions` the first message of each.
     """
 
     model = "obeying"
@@ -38,6 +39,7 @@ class ObeyingChat:
         self.obeyed: set[str] = set()
         self.answers: list[Mapping[str, Any]] = []
         self.prompts: list[str] = []
+        self.instructions: list[str] = []
 
     def order(self, text: str, aim: str, hidden: Sequence[str]) -> None:
         """Have it obey this text from now on, and no other."""
@@ -47,6 +49,7 @@ class ObeyingChat:
 
     async def chat(self, question: ChatRequest, timeout_s: float) -> ChatReply:
         self.prompts.append(json.dumps([dict(message) for message in question.messages], ensure_ascii=False))
+        self.instructions.append(str(question.messages[0]["content"]))
         data = _read_conversation(question) if question.function == MEMORY_CHANGES else read_fenced(question)
         answer: Mapping[str, Any] = _NOTHING[question.function]
         # A conversation is shown as lines, in which nothing can look like the end of the data.

@@ -3,6 +3,7 @@
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -54,12 +55,7 @@ async def api(app: FastAPI) -> AsyncIterator[httpx.AsyncClient]:
 def open_second_server(settings: Settings) -> OpenServer:
     """Return a function that opens a second server on the same data directory, as another process would."""
 
-    @asynccontextmanager
-    async def open_server() -> AsyncIterator[httpx.AsyncClient]:
-        async with open_hub(settings) as hub, client_of(create_app(settings, hub)) as client:
-            yield client
-
-    return open_server
+    return partial(open_server, settings)
 
 
 @pytest.fixture
@@ -93,3 +89,43 @@ async def client_of(app: FastAPI, headers: Mapping[str, str] | None = None) -> A
     hooks = {"response": [check]}
     async with httpx.AsyncClient(transport=transport, base_url=URL, headers=headers, event_hooks=hooks) as client:
         yield client
+
+
+@asynccontextmanager
+async def open_server(
+    settings: Settings,
+    overrides: Overrides | None = None,
+    *,
+    headers: Mapping[str, str] | None = None,
+    maintain: bool = True,
+) -> AsyncIterator[httpx.AsyncClient]:
+    """Open a hub of its own, and a client of it."""
+    async with (
+        open_hub(settings, overrides, maintain=maintain) as hub,
+        client_of(create_app(settings, hub), headers) as client,
+    ):
+        yield client
+
+
+async def read_pages(api: httpx.AsyncClient, path: str, **params: str | int) -> list[list[dict[str, Any]]]:
+    """Return the rows of every page of a list, to its end."""
+    pages: list[list[dict[str, Any]]] = []
+    cursor: str | None = ""
+    while cursor is not None:
+        page = (await api.get(path, params=params | ({"cursor": cursor} if cursor else {}))).json()
+        assert page["count"] == len(page["results"])
+        pages.append(page["results"])
+        cursor = page["next_cursor"]
+    return pages
+
+
+def make_post_scope(path: str, content_type: str = "application/json") -> dict[str, Any]:
+    """Return the ASGI scope of a POST to a path, whose body is still to come."""
+    return {
+        "type": "http",
+        "method": "POST",
+        "path": path,
+        "raw_path": path.encode(),
+        "query_string": b"",
+        "headers": [(b"host", b"127.0.0.1"), (b"content-type", content_type.encode())],
+    }

@@ -78,6 +78,7 @@ async def test_a_record_that_cannot_be_saved_is_refused_by_field(
     assert response.status_code == 422
     named = [error["field"] for error in response.json()["errors"]]
     assert any(item == field or item.startswith(f"{field}.") for item in named), named
+    assert response.json()["detail"].startswith(f"{named[0]}: {response.json()['errors'][0]['message']}")
     assert await nothing_written(api)
 
 
@@ -163,8 +164,10 @@ WRONG_PARAMETERS: dict[str, dict[str, list[str | None]]] = {
         "categories.0": ["wishes"],
         "categories.1": ["events,x"],
         "top_k": ["0", "101"],
+        "limit": ["5"],
     },
-    "/api/recall": {"q": [None, " ", "x" * 4097], "sources.0": ["web"], "top_k": ["0"]},
+    "/api/recall": {"q": [None, " ", "x" * 4097], "sources.0": ["web"], "top_k": ["0"], "limit": ["5"]},
+    "/api/context/outbox": {"limit": ["5"]},
     "/api/operations": {"since": ["yesterday", "-1"], "limit": ["0"], "cursor": ["x"], "colour": ["red"]},
     "/api/maintenance/audit": {
         "limit": ["0", "1001"],

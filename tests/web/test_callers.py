@@ -117,15 +117,3 @@ async def test_only_the_owner_of_a_record_supersedes_it(api: httpx.AsyncClient, 
     assert await supersede(public["id"], "chen") == 403
     assert await supersede(hidden["id"], "chen") == 422
     assert await supersede(public["id"], "li") == 201
-
-
-async def test_removing_a_scope_hides_the_record_at_once(api: httpx.AsyncClient, save_record: SaveRecord) -> None:
-    path = f"/api/knowledge/{(await save_record('wait', scopes=['team:web', 'user:li']))['id']}"
-
-    await api.patch(path, json={"scopes": ["user:li"]})
-
-    for params in ({"team_id": "web"}, {"user_id": "chen"}):
-        assert (await api.get(path, params=params)).status_code == 404
-        assert (await api.get("/api/knowledge/search", params={"q": "wait"} | params)).json()["count"] == 0
-        assert (await api.get("/api/knowledge", params=params)).json()["count"] == 0
-    assert (await api.get(path, params={"user_id": "li"})).status_code == 200

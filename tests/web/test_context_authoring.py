@@ -7,6 +7,7 @@ import httpx
 import pytest
 
 from tests.web.sessions import NODES, commit_session, get_node, search_memories
+from tests.web.trees import undo
 
 pytestmark = pytest.mark.anyio
 
@@ -26,11 +27,6 @@ async def create(api: httpx.AsyncClient, uri: str, content: str, **fields: objec
     return created
 
 
-async def undo(api: httpx.AsyncClient, operation_id: str) -> None:
-    answer = await api.post(f"/api/operations/{operation_id}/undo")
-    assert answer.status_code == 200, answer.text
-
-
 async def test_a_memory_is_created_found_and_undone(api: httpx.AsyncClient) -> None:
     created = await create(api, LANGUAGE, "报告一律用中文。", tags={"topic": "reports"})
 
@@ -39,7 +35,7 @@ async def test_a_memory_is_created_found_and_undone(api: httpx.AsyncClient) -> N
     taken = await api.post(NODES, json={"category": "preferences", "name": "report-language", "content": "x", **LI})
     assert taken.status_code == 409
 
-    await undo(api, created["operation_id"])
+    assert (await undo(api, created["operation_id"])).status_code == 200
 
     assert await search_memories(api, "中文报告", **LI) == []
 
@@ -86,7 +82,7 @@ async def test_a_moved_memory_keeps_text_and_edges_and_can_be_undone(api: httpx.
     assert [link["to_uri"] for link in (await get_node(api, FINANCE, **LI))["relations"]] == [to]
     assert [block["uri"] for block in await search_memories(api, "中文", **LI)] == [to]
 
-    await undo(api, moved.json()["operation_id"])
+    assert (await undo(api, moved.json()["operation_id"])).status_code == 200
 
     assert (await get_node(api, LANGUAGE, **LI))["content"] == "报告一律用中文。"
     assert [link["to_uri"] for link in (await get_node(api, FINANCE, **LI))["relations"]] == [LANGUAGE]

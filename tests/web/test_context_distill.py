@@ -65,26 +65,17 @@ async def test_a_dry_run_and_no_body_at_all_are_answered(api: httpx.AsyncClient,
 
 
 @pytest.mark.usefixtures("session_commit")
-async def test_one_undo_reverts_a_distillation(api: httpx.AsyncClient) -> None:
-    told = (await api.post(DISTILL, json=LI)).json()
-
-    undone = await api.post(f"/api/operations/{told['operation_id']}/undo", json=LI)
-
-    assert undone.status_code == 200
-    for record in told["saved"]:
-        assert (await api.get(f"/api/knowledge/{record['id']}", params=LI)).status_code == 404
-
-
-@pytest.mark.usefixtures("session_commit")
 async def test_an_undone_record_is_distilled_again_and_a_deleted_one_is_not(api: httpx.AsyncClient) -> None:
     told = (await api.post(DISTILL, json=LI)).json()
-    await api.post(f"/api/operations/{told['operation_id']}/undo", json=LI)
+    undone = await api.post(f"/api/operations/{told['operation_id']}/undo", json=LI)
+    read = [(await api.get(f"/api/knowledge/{row['id']}", params=LI)).status_code for row in told["saved"]]
 
     again = (await api.post(DISTILL, json=LI)).json()
     for record in again["saved"]:
         assert (await api.delete(f"/api/knowledge/{record['id']}", params=LI)).status_code == 200
     gone = (await api.post(DISTILL, json=LI)).json()
 
+    assert (undone.status_code, set(read)) == (200, {404})
     assert {result["status"] for result in again["results"]} == {"new"}
     assert ({result["status"] for result in gone["results"]}, gone["saved"]) == ({"forgotten"}, [])
 

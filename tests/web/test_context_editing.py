@@ -11,7 +11,7 @@ from knowhub.settings import Settings
 from knowhub.stores.files.doctor.findings import Severity
 from knowhub.web.app import create_app
 from tests.erasing import find_files_with
-from tests.web.conftest import client_of
+from tests.web.conftest import client_of, open_server
 from tests.web.sessions import COMMIT, NODES, commit_session, get_node, search_memories
 
 pytestmark = pytest.mark.anyio
@@ -154,9 +154,12 @@ async def test_a_forgotten_memory_is_gone_until_an_undo(api: httpx.AsyncClient, 
     assert preference in [item["uri"] for item in await search_memories(api, "中文", categories="preferences", **LI)]
 
 
-async def test_a_forgotten_memory_stays_gone_after_another_commit(api: httpx.AsyncClient, preference: str) -> None:
-    await api.delete(NODES, params={"uri": preference, **LI})
-    await api.delete(NODES, params={"uri": f"{SESSION}/m-2", **LI})
+@pytest.mark.parametrize("how", [{}, {"erase": "true"}], ids=["deleted", "erased"])
+async def test_a_forgotten_memory_stays_gone_after_another_commit(
+    api: httpx.AsyncClient, preference: str, how: dict[str, str]
+) -> None:
+    for uri in (preference, f"{SESSION}/m-2"):
+        assert (await api.delete(NODES, params={"uri": uri, **how, **LI})).status_code == 200
 
     again = await commit_session(api, "s-1", "请以后都用中文回答我。", SECRET, status=200, **LI)
 
@@ -164,6 +167,7 @@ async def test_a_forgotten_memory_stays_gone_after_another_commit(api: httpx.Asy
     for uri in (preference, f"{SESSION}/m-2"):
         assert (await api.get(NODES, params={"uri": uri, **LI})).status_code == 404
     assert SECRET not in (await get_node(api, SESSION, **LI))["content"]
+    assert await search_memories(api, "heron", **LI) == []
 
 
 async def test_forgetting_a_session_forgets_its_messages(api: httpx.AsyncClient, preference: str) -> None:
@@ -259,7 +263,7 @@ async def test_a_directory_in_which_a_memory_was_erased_is_examined_reindexed_an
     examined = check_directory(settings)
     repair_directory(settings)
     repaired = check_directory(settings)
-    async with open_hub(settings) as hub, client_of(create_app(settings, hub)) as api:
+    async with open_server(settings) as api:
         still = [bool(await search_memories(api, text, **LI)) for text in ("heron", "ibis")]
 
     for findings in (examined, repaired):
@@ -267,24 +271,20 @@ async def test_a_directory_in_which_a_memory_was_erased_is_examined_reindexed_an
     assert still == [what == "memory", True]
 
 
-async def test_a_new_commit_does_not_restore_erased_text(api: httpx.AsyncClient, preference: str) -> None:
-    await api.delete(NODES, params={"uri": f"{SESSION}/m-2", "erase": "true", **LI})
-
-    again = await commit_session(api, "s-1", "请以后都用中文回答我。", SECRET, status=200, **LI)
-
-    assert preference
-    assert again["status"] == "unchanged"
-    assert await search_memories(api, "heron", **LI) == []
-
-
 @pytest.mark.parametrize("erased", [f"{SESSION}/m-2", SESSION])
 @pytest.mark.parametrize("goes_on", [False, True])
+@pytest.mark.parametrize("is_edited", [False, True])
 async def test_a_restore_does_not_bring_back_quotes_of_erased_text(
-    api: httpx.AsyncClient, hub: Hub, preference: str, tmp_path: Path, erased: str, *, goes_on: bool
+    api: httpx.AsyncClient, hub: Hub, preference: str, erased: str, *, goes_on: bool, is_edited: bool
 ) -> None:
+    if is_edited:
+        for message in ("m-1", "m-2"):
+            assert (await api.delete(NODES, params={"uri": f"{SESSION}/{message}", **LI})).status_code == 200
+        quote = {"overview": f"It was said that {SECRET}.", **LI}
+        assert (await api.patch(NODES, params={"uri": SESSION}, json=quote)).status_code == 200
     quoted = await get_node(api, SESSION, **LI)
     snapshot = (await api.post("/api/maintenance/snapshots")).json()["ts"]
-    await api.delete(NODES, params={"uri": erased, "erase": "true", **LI})
+    assert (await api.delete(NODES, params={"uri": erased, "erase": "true", **LI})).status_code == 200
     if goes_on:
         more = {"session_id": "s-1", "messages": [{"role": "user", "content": "the ibis came", "message_id": "m-3"}]}
         assert (await api.post(COMMIT, json=more | LI)).status_code == 201
@@ -295,32 +295,9 @@ async def test_a_restore_does_not_bring_back_quotes_of_erased_text(
 
     assert SECRET in quoted["overview"], "nothing is tested where the session does not quote it"
     assert restored.status_code == 200, restored.text
-    assert find_files_with(tmp_path / "data", SECRET) == []
+    assert find_files_with(hub.settings.data_dir, SECRET) == []
     assert (await api.get(NODES, params={"uri": preference, **LI})).status_code == 200
     assert (await api.get(NODES, params={"uri": f"{SESSION}/m-2", **LI})).status_code == 404
-
-
-@pytest.mark.parametrize("erased", [f"{SESSION}/m-2", SESSION])
-@pytest.mark.parametrize("goes_on", [False, True])
-async def test_a_restore_does_not_bring_back_edits_of_an_erased_message(
-    api: httpx.AsyncClient, hub: Hub, preference: str, tmp_path: Path, erased: str, *, goes_on: bool
-) -> None:
-    for message in ("m-1", "m-2"):
-        assert (await api.delete(NODES, params={"uri": f"{SESSION}/{message}", **LI})).status_code == 200
-    wrote = await api.patch(NODES, params={"uri": SESSION}, json={"overview": f"It was said that {SECRET}.", **LI})
-    snapshot = (await api.post("/api/maintenance/snapshots")).json()["ts"]
-    gone = await api.delete(NODES, params={"uri": erased, "erase": "true", **LI})
-    if goes_on:
-        more = {"session_id": "s-1", "messages": [{"role": "user", "content": "the ibis came", "message_id": "m-3"}]}
-        assert (await api.post(COMMIT, json=more | LI)).status_code == 201
-
-    restored = await api.post(f"/api/maintenance/snapshots/{snapshot}/restore")
-    await api.delete(f"/api/maintenance/snapshots/{snapshot}")
-    await hub.maintenance.tick()
-
-    assert (wrote.status_code, gone.status_code) == (200, 200)
-    assert restored.status_code == 200, restored.text
-    assert find_files_with(tmp_path / "data", SECRET) == []
 
 
 @pytest.mark.parametrize(

@@ -174,16 +174,6 @@ async def test_an_invalid_uri_is_refused_by_name_on_every_route(api: httpx.Async
     assert (targeted.status_code, patched.status_code) == (422, 422)
 
 
-@pytest.mark.parametrize("path", [READ, NODES, SEARCH, CHILDREN, "/api/context/outbox", "/api/recall"])
-async def test_an_unknown_parameter_is_refused(api: httpx.AsyncClient, path: str) -> None:
-    place = {"uri": SESSION} if path in {READ, NODES, CHILDREN} else {}
-
-    response = await api.get(path, params={"q": "x", "limit": 5, **place})
-
-    assert response.status_code == 422
-    assert "limit" in [error["field"] for error in response.json()["errors"]]
-
-
 @pytest.mark.usefixtures("session_commit")
 async def test_a_node_that_is_deleted_while_it_is_read_is_answered_whole_or_not_at_all(api: httpx.AsyncClient) -> None:
     reads = [api.get(READ, params={"uri": SESSION, "level": "L2"}) for _ in range(20)]

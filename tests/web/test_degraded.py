@@ -18,7 +18,7 @@ from knowhub.wiring.adapters import Overrides
 from tests.fakes.hashing_embedder import HashingEmbedder
 from tests.fakes.model_server import BASE_URL, URL, completion
 from tests.fakes.scripted_reranker import ScriptedReranker
-from tests.web.conftest import client_of
+from tests.web.conftest import client_of, open_server
 
 pytestmark = pytest.mark.anyio
 
@@ -61,13 +61,13 @@ OF_THE_MODEL = ["search", "evolve", "slim", "extract", "commit", "recall", "keyw
 async def open_degraded_server(settings: Settings, overrides: Overrides) -> AsyncIterator[httpx.AsyncClient]:
     """Open a server on records, a session and a tree that were saved before anything broke."""
     bare = settings.model_copy(update={"llm_base_url": None})
-    async with open_hub(bare) as hub, client_of(create_app(bare, hub)) as api:
+    async with open_server(bare) as api:
         for content in (*REWORDED, "Wait for the element of the form", "The form of the printer has a login"):
             await api.post("/api/knowledge", json={"content": content, "types": ["tool"]})
         await api.post("/api/context/sessions/commit", json={"session_id": "before", "messages": SAID})
         for name in ("编程语言", "数据库"):
             await api.post("/api/keywords", json={"name": name, "llm_auto_place": False})
-    async with open_hub(settings, overrides) as hub, client_of(create_app(settings, hub)) as api:
+    async with open_server(settings, overrides) as api:
         yield api
 
 

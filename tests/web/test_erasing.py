@@ -9,13 +9,11 @@ from typing import Any
 import httpx
 import pytest
 
-from knowhub.bootstrap import open_hub
 from knowhub.settings import Settings
-from knowhub.web.app import create_app
 from knowhub.wiring.adapters import Overrides
 from tests.erasing import find_files_with
 from tests.fakes.queued_chat import Answer, QueuedChat
-from tests.web.conftest import OpenServer, SaveRecord, client_of
+from tests.web.conftest import OpenServer, SaveRecord, open_server
 from tests.web.trees import create_info, create_keyword
 
 pytestmark = pytest.mark.anyio
@@ -177,7 +175,7 @@ async def test_without_erase_a_deletion_can_be_undone(api: httpx.AsyncClient, sa
 async def open_server_with_model(settings: Settings, *answers: Answer) -> AsyncIterator[httpx.AsyncClient]:
     """Open a server whose model gives these answers."""
     model = QueuedChat(iter(answers))
-    async with open_hub(settings, Overrides(llm=model)) as hub, client_of(create_app(settings, hub)) as client:
+    async with open_server(settings, Overrides(llm=model)) as client:
         yield client
 
 

@@ -12,11 +12,9 @@ from typing import Any
 import httpx
 import pytest
 
-from knowhub.bootstrap import open_hub
 from knowhub.settings import Settings
-from knowhub.web.app import create_app
 from knowhub.web.schemas.knowledge import MAX_IMPORT_LINES
-from tests.web.conftest import SaveRecord, client_of
+from tests.web.conftest import SaveRecord, open_server
 
 pytestmark = pytest.mark.anyio
 
@@ -71,7 +69,7 @@ async def test_an_export_imports_unchanged_into_another_hub(
     exported = await api.get("/api/knowledge/export")
     settings = Settings(data_dir=tmp_path / "other", owner="user:else")
 
-    async with open_hub(settings) as hub, client_of(create_app(settings, hub)) as other:
+    async with open_server(settings) as other:
         await other.post("/api/knowledge/import", content=exported.content, headers=LINES)
         again = await other.get("/api/knowledge/export")
 

@@ -12,7 +12,7 @@ from knowhub.bootstrap import Hub
 from knowhub.settings import Settings
 from knowhub.web.app import create_app
 from knowhub.web.route import Route
-from tests.web.conftest import SaveRecord, client_of
+from tests.web.conftest import SaveRecord, client_of, make_post_scope
 
 pytestmark = pytest.mark.anyio
 
@@ -36,14 +36,15 @@ async def test_an_unexpected_error_is_a_problem_with_the_request_id(settings: Se
     async def broken() -> None:
         raise RuntimeError("a secret of the inside")
 
-    app.add_api_route("/broken", broken, include_in_schema=False)
+    app.add_api_route("/api/broken", broken, include_in_schema=False)
     transport = httpx.ASGITransport(app, raise_app_exceptions=False)
     async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1:8000") as client:
-        response = await client.get("/broken", headers={"X-Request-ID": "trace-7"})
+        response = await client.get("/api/broken", headers={"X-Request-ID": "trace-7"})
 
     assert (response.status_code, response.headers["content-type"]) == (500, PROBLEM)
     assert response.headers["x-request-id"] == "trace-7"
     assert "secret" not in response.text
+    assert (response.headers["cache-control"], response.headers["x-content-type-options"]) == ("no-store", "nosniff")
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1:8000", "localhost", "LOCALHOST:9", "[::1]:8000", "a.localhost", "hub.lan"])
@@ -176,6 +177,7 @@ async def test_a_body_may_have_the_documented_size(api: httpx.AsyncClient, path:
 
     assert len(body) == size
     assert response.status_code == status
+    assert status == 201 or f"at most {16 * MIB if path.endswith('batch') else MIB} bytes" in response.json()["detail"]
 
 
 async def test_batches_files_and_sessions_may_have_larger_bodies(app: FastAPI, api: httpx.AsyncClient) -> None:
@@ -216,14 +218,7 @@ async def test_a_truncated_body_is_not_accepted(app: FastAPI, api: httpx.AsyncCl
     async def send(message: Message) -> None:
         sent.append(message)
 
-    scope = {
-        "type": "http",
-        "method": "POST",
-        "path": "/api/knowledge/import",
-        "raw_path": b"/api/knowledge/import",
-        "query_string": b"",
-        "headers": [(b"host", b"127.0.0.1"), (b"content-type", b"application/x-ndjson")],
-    }
+    scope = make_post_scope("/api/knowledge/import", "application/x-ndjson")
     await app(scope, receive, send)
 
     assert sent == []

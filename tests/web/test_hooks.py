@@ -19,7 +19,7 @@ from knowhub.web.app import create_app
 from knowhub.wiring.adapters import Overrides
 from tests.fakes.hashing_embedder import HashingEmbedder
 from tests.keys import issue_key_text, key_headers, make_keyed_settings
-from tests.web.conftest import SaveRecord, client_of
+from tests.web.conftest import SaveRecord, client_of, open_server
 
 pytestmark = pytest.mark.anyio
 
@@ -168,7 +168,7 @@ async def test_a_memory_that_shares_a_common_word_with_a_prompt_is_not_shown(
     for floor in (0.01, 0.3):
         changed = {"data_dir": tmp_path / str(floor), "hook_relevance_floor": floor}
         own = settings.model_copy(update=changed)
-        async with open_hub(own, maintain=False) as hub, client_of(create_app(own, hub)) as api:
+        async with open_server(own, maintain=False) as api:
             await send_hook(
                 api, "claude", "Stop", session_id="here", transcript="\n".join(map(json.dumps, entries)) + "\n"
             )
@@ -394,10 +394,7 @@ class StuckEmbedder(HashingEmbedder):
 
 async def test_a_late_hook_is_answered_and_its_capture_continues(tmp_path: Path) -> None:
     settings = Settings(data_dir=tmp_path / "slow", owner="user:local", hook_budget_s=0.001)
-    async with (
-        open_hub(settings, Overrides(embedder=StuckEmbedder())) as hub,
-        client_of(create_app(settings, hub)) as api,
-    ):
+    async with open_server(settings, Overrides(embedder=StuckEmbedder())) as api:
         answer = await send_hook(api, "claude", "Stop", session_id="s-1", transcript=read_transcript("claude"))
         assert (answer.status_code, answer.json(), "x-operation-id" in answer.headers) == (200, {}, False)
         for _ in range(100):
@@ -416,7 +413,7 @@ async def test_a_late_hook_is_answered_and_its_capture_continues(tmp_path: Path)
 
 async def test_a_long_transcript_is_not_waited_for_and_captured_all_the_same(tmp_path: Path) -> None:
     settings = Settings(data_dir=tmp_path / "long", owner="user:local", hook_budget_s=60)
-    async with open_hub(settings, maintain=False) as hub, client_of(create_app(settings, hub)) as api:
+    async with open_server(settings, maintain=False) as api:
         # An output of a tool that is cut: most of the bytes are read and not stored.
         block = {"type": "tool_result", "tool_use_id": "t", "content": "x" * 2**20}
         line = {"type": "user", "uuid": "u", "message": {"role": "user", "content": [block]}}

@@ -5,7 +5,7 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.web.conftest import OpenServer
+from tests.web.conftest import OpenServer, read_pages
 from tests.web.trees import (
     create_info,
     create_keyword,
@@ -107,10 +107,12 @@ async def test_a_pair_has_one_link_whose_relation_can_change(api: httpx.AsyncCli
     made = await create_info(api, "an example", python["id"])
     path = f"/api/infos/{made['id']}/keywords/{python['id']}"
 
-    changed = (await api.put(path, json={"relation": "EXAMPLE"})).json()
+    answer = await api.put(path, json={"relation": "EXAMPLE"}, headers={"If-Match": '"1"'})
+    again = await api.put(path, json={"relation": "EXAMPLE", "version": 2})
 
-    page = f"/api/keywords/{python['id']}/infos"
-    assert changed["version"] == 2
+    changed, page = answer.json(), f"/api/keywords/{python['id']}/infos"
+    assert (changed["version"], answer.headers["etag"]) == (2, '"2"')
+    assert (again.json()["operation_id"], again.headers["etag"]) == (None, '"2"')
     assert [await list_names(api, page, relation=item) for item in ("PRIMARY", "EXAMPLE")] == [[], ["an example"]]
     assert (await undo(api, changed["operation_id"])).status_code == 200
     assert [await list_names(api, page, relation=item) for item in ("PRIMARY", "EXAMPLE")] == [["an example"], []]
@@ -158,17 +160,11 @@ async def test_infos_are_listed_newest_first_page_by_page(api: httpx.AsyncClient
     for number in range(5):
         await create_info(api, f"number {number}", *([python["id"]] if number % 2 == 0 else []))
 
-    first = (await api.get("/api/infos", params={"limit": 2})).json()
-    second = (await api.get("/api/infos", params={"limit": 2, "cursor": first["next_cursor"]})).json()
-    third = (await api.get("/api/infos", params={"limit": 2, "cursor": second["next_cursor"]})).json()
+    everything = await read_pages(api, "/api/infos", limit=2)
+    of_python = await read_pages(api, "/api/infos", limit=2, keyword_id=python["id"])
 
-    listed = [result["content"] for page in (first, second, third) for result in page["results"]]
-    assert listed == ["number 4", "number 3", "number 2", "number 1", "number 0"]
-    assert (first["count"], third["count"], third["next_cursor"]) == (2, 1, None)
-    of_python = (await api.get("/api/infos", params={"keyword_id": python["id"], "limit": 2})).json()
-    rest = {"keyword_id": python["id"], "cursor": of_python["next_cursor"]}
-    assert [result["content"] for result in of_python["results"]] == ["number 4", "number 2"]
-    assert await list_names(api, "/api/infos", **rest) == ["number 0"]
+    assert [[row["content"][-1] for row in page] for page in everything] == [["4", "3"], ["2", "1"], ["0"]]
+    assert [[row["content"][-1] for row in page] for page in of_python] == [["4", "2"], ["0"]]
 
 
 async def test_a_patch_changes_only_the_fields_it_names(api: httpx.AsyncClient) -> None:

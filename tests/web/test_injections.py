@@ -15,14 +15,12 @@ from typing import Any
 import httpx
 import pytest
 
-from knowhub.bootstrap import open_hub
 from knowhub.knowledge.evolve import prompts
 from knowhub.settings import Settings
-from knowhub.web.app import create_app
 from knowhub.wiring.adapters import Overrides
 from tests.fakes.obeying_chat import FUNCTIONS, MALLORY, ObeyingChat
 from tests.tree_answers import LogReader
-from tests.web.conftest import client_of
+from tests.web.conftest import open_server
 
 pytestmark = pytest.mark.anyio
 
@@ -102,10 +100,7 @@ class Victim:
 async def open_victim(folder: Path) -> AsyncIterator[Victim]:
     model = ObeyingChat()
     settings = Settings(data_dir=folder, owner="user:local", llm_api_key=API_KEY, describe_candidates=True)
-    async with (
-        open_hub(settings, Overrides(llm=model), maintain=False) as hub,
-        client_of(create_app(settings, hub)) as api,
-    ):
+    async with open_server(settings, Overrides(llm=model), maintain=False) as api:
         ann = Victim(api, model, LogReader(folder), [])
         private = await ann.record(f"what hid wrote: {CANARY}", HID)
         above = await ann.keyword(f"hid's {CANARY}", HID, scopes=["user:hid"])
@@ -157,6 +152,7 @@ async def test_an_obeying_model_can_only_choose_among_the_offered_options(tmp_pa
             await attack_naming(ann, order, number)
             await attack_reorganization(ann)
             assert ann.model.obeyed == FUNCTIONS, order
+            assert not any(order in told for told in ann.model.instructions), order
         shown = "\n".join(ann.model.prompts)
         assert [secret for secret in (CANARY, API_KEY, SEALED) if secret in shown] == []
         private = await ann.api.get(f"/api/knowledge/{ann.hidden[0]}", params=HID)

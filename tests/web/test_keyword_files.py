@@ -10,7 +10,7 @@ import orjson
 import pytest
 
 from tests.web.conftest import OpenServer
-from tests.web.tree_files import CSV, HEAD, JSONL, OUTLINE, SKOS, TYPES, import_file, list_paths, make_concept
+from tests.web.tree_files import CSV, HEAD, JSONL, OUTLINE, SKOS, import_file, list_paths, make_concept
 from tests.web.trees import create_info, create_keyword, list_names, read_everything, undo
 
 pytestmark = pytest.mark.anyio
@@ -26,29 +26,6 @@ async def create_tree(api: httpx.AsyncClient) -> None:
     await api.put(f"/api/infos/{saved['id']}/keywords/{top['id']}", json={"relation": "RELATED"})
     await create_info(api, "on the root", "root")
     await create_info(api, "on nothing")
-
-
-@pytest.mark.parametrize("form", TYPES)
-async def test_an_export_imports_unchanged_and_a_second_import_changes_nothing(
-    api: httpx.AsyncClient, form: str
-) -> None:
-    await create_tree(api)
-    exported = await api.get("/api/keywords/export", params={"format": form})
-    assert (exported.status_code, exported.headers["content-type"].partition(";")[0]) == (200, TYPES[form])
-
-    other_account = {"account": "other"}
-    first = await import_file(api, exported.content, TYPES[form], **other_account)
-    again = await import_file(api, exported.content, TYPES[form], **other_account)
-    here = await import_file(api, exported.content, TYPES[form])
-
-    assert (first.json()["keywords"], first.json()["changed"], first.json()["dropped"]) == (4, 0, []), first.text
-    assert first.json()["infos"] == (3 if form == "jsonl" else 0)
-    for answer in (again, here):
-        assert (answer.status_code, answer.json()["operation_ids"], answer.json()["import_id"]) == (200, [], None)
-    before = (await api.get("/api/keywords/export", params={"format": form})).text
-    after = (await api.get("/api/keywords/export", params={"format": form, **other_account})).text
-    assert [line.split('"ref"')[0] for line in before.splitlines()][:1]
-    assert len(after.splitlines()) == len(before.splitlines())
 
 
 async def test_json_lines_keep_infos_links_scopes_and_metadata(

@@ -160,13 +160,16 @@ async def test_a_round_trip_keeps_names_parents_aliases_and_homonyms(api: httpx.
         await create_keyword(api, "Java", made["id"], description=f"homonym {index}")
         above = made["id"] if index % 3 else "root"
 
-    exported = (await api.get("/api/keywords/export", params={"format": form})).content
-    first = await import_file(api, exported, TYPES[form], account="other")
-    again = await import_file(api, exported, TYPES[form], account="other")
+    exported = await api.get("/api/keywords/export", params={"format": form})
+    first = await import_file(api, exported.content, TYPES[form], account="other")
+    again = await import_file(api, exported.content, TYPES[form], account="other")
+    here = await import_file(api, exported.content, TYPES[form])
 
+    assert exported.headers["content-type"].partition(";")[0] == TYPES[form]
     assert first.status_code == 200, first.text
-    assert (first.json()["keywords"], first.json()["dropped"]) == (2 * len(names), [])
-    assert (again.json()["operation_ids"], again.json()["dropped"]) == ([], [])
+    assert (first.json()["keywords"], first.json()["changed"], first.json()["dropped"]) == (2 * len(names), 0, [])
+    for nothing in (again.json(), here.json()):
+        assert (nothing["operation_ids"], nothing["import_id"], nothing["dropped"]) == ([], None, [])
     fields = ["aliases"] if form == "outline" else ["aliases", "description"]
     assert await list_rows(api, *fields, account="other") == await list_rows(api, *fields)
 

@@ -59,17 +59,6 @@ async def test_a_name_is_found_however_it_is_typed(api: httpx.AsyncClient, q: st
     assert (found["status"], found["node"]["id"]) == ("matched", made["id"])
 
 
-async def test_several_keywords_of_one_name_are_ambiguous(api: httpx.AsyncClient) -> None:
-    fruit, company = await create_keyword(api, "fruit"), await create_keyword(api, "company")
-    apples = [await create_keyword(api, "苹果", parent["id"]) for parent in (fruit, company)]
-
-    found = await search(api, "苹果")
-
-    assert (found["status"], found["node"], found["path"], found["infos"]) == ("ambiguous", None, [], [])
-    assert [candidate["id"] for candidate in found["candidates"]] == [apple["id"] for apple in apples]
-    assert all("children" not in candidate for candidate in found["candidates"])
-
-
 @pytest.mark.parametrize(
     ("params", "reason"), [({}, "exact_miss_no_llm"), ({"llm_expand_query": "false"}, "exact_miss_llm_disabled")]
 )

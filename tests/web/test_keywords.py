@@ -6,7 +6,7 @@ from urllib.parse import quote
 import httpx
 import pytest
 
-from tests.web.conftest import OpenServer
+from tests.web.conftest import OpenServer, read_pages
 from tests.web.trees import create_info, create_keyword, list_names, read_everything, strip_write_fields, undo
 
 pytestmark = pytest.mark.anyio
@@ -378,6 +378,9 @@ async def test_candidates_have_path_counts_and_on_request_infos(api: httpx.Async
     by_id = (await api.get("/api/keywords/search", params={"q": other["id"]})).json()
     by_path = (await api.get("/api/keywords/search", params={"q": "水果/苹果"})).json()
 
+    assert (plain["status"], plain["node"], plain["path"], plain["infos"]) == ("ambiguous", None, [], [])
+    assert [row["id"] for row in plain["candidates"]] == [apple["id"], other["id"]]
+    assert all("children" not in row for row in plain["candidates"])
     shown = [(row["path"], row["children_count"], row["infos_count"]) for row in plain["candidates"]]
     assert shown == [("水果/苹果", 1, 1), ("公司/苹果", 0, 0)]
     assert [[item["content"] for item in row["infos"]] for row in expanded["candidates"]] == [["泡盐水"], []]
@@ -407,15 +410,10 @@ async def test_children_come_in_pages(api: httpx.AsyncClient) -> None:
     above = await create_keyword(api, "above")
     for number in range(5):
         await create_keyword(api, f"child {number}", above["id"])
-    read: list[str] = []
-    params: dict[str, Any] = {"limit": 2}
-    for _ in range(3):
-        page = (await api.get("/api/keywords/above/children", params=params)).json()
-        read += [row["name"] for row in page["results"]]
-        params["cursor"] = page["next_cursor"]
 
-    assert read == [f"child {number}" for number in range(5)]
-    assert params["cursor"] is None
+    pages = await read_pages(api, "/api/keywords/above/children", limit=2)
+
+    assert [[row["name"][-1] for row in page] for page in pages] == [["0", "1"], ["2", "3"], ["4"]]
 
 
 async def test_infos_roll_up_from_the_keywords_below(api: httpx.AsyncClient) -> None:
@@ -463,3 +461,13 @@ async def test_a_rename_or_move_to_a_duplicate_name_must_be_allowed(api: httpx.A
     ]
     assert spelt.status_code == 200
     assert [(answer.status_code, answer.json()["parent_id"]) for answer in allowed] == [(200, "root")] * 2
+
+
+async def test_a_reader_may_create_below_a_keyword_but_only_own_rows(api: httpx.AsyncClient) -> None:
+    top = await create_keyword(api, "top", user_id="li")
+
+    made = await create_keyword(api, "his", top["id"], user_id="chen")
+    refused = await api.post("/api/keywords", json={"name": "x", "owner": "user:li", "user_id": "chen"})
+
+    assert made["owner"] == "user:chen"
+    assert refused.status_code == 403

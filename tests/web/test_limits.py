@@ -11,18 +11,19 @@ from starlette.types import Message, Receive, Scope, Send
 
 from knowhub.bootstrap import Hub, open_hub
 from knowhub.core.allowances import DailyCounts, TokenBuckets
+from knowhub.identity.model import KeyHolder
 from knowhub.settings import Settings
 from knowhub.web.app import create_app
 from knowhub.web.middleware import ConcurrencyLimit
 from knowhub.wiring.adapters import Overrides
 from tests.builders import FakeClock
-from tests.web.conftest import URL, client_of
+from tests.keys import ROOT_KEY, issue_key, issue_key_text, text_of
+from tests.web.conftest import URL, client_of, make_post_scope, open_server
 from tests.web.mcp_api import HEADERS, McpApi
 
 pytestmark = pytest.mark.anyio
 
 PROBLEM = "application/problem+json"
-ROOT_KEY = "root-key-of-a-test-which-is-long-enough"
 NOON = 1_772_712_000.0
 
 
@@ -35,12 +36,6 @@ async def open_hub_with(settings: Settings, **limited: object) -> AsyncIterator[
 def open_root_client(hub: Hub, **headers: str) -> httpx.AsyncClient:
     transport = httpx.ASGITransport(create_app(hub.settings, hub))
     return httpx.AsyncClient(transport=transport, base_url=URL, headers={"X-API-Key": ROOT_KEY} | headers)
-
-
-async def issue_key(root: httpx.AsyncClient, user_id: str, **holder: str) -> str:
-    made = await root.post("/api/admin/keys", json={"user_id": user_id, "role": "writer", **holder})
-    assert made.status_code == 201, made.text
-    return str(made.json()["key"])
 
 
 # allowances
@@ -140,10 +135,7 @@ async def test_an_address_over_its_limit_gets_retry_after(settings: Settings) ->
 async def test_the_write_limit_resets_at_midnight(settings: Settings) -> None:
     clock = FakeClock(NOON)
     limited = settings.model_copy(update={"writes_per_day": 1})
-    async with (
-        open_hub(limited, Overrides(clock=clock), maintain=False) as hub,
-        client_of(create_app(limited, hub)) as api,
-    ):
+    async with open_server(limited, Overrides(clock=clock), maintain=False) as api:
         first = await api.post("/api/knowledge", json={"content": "one"})
         second = await api.post("/api/knowledge", json={"content": "two"})
         read = await api.get("/api/knowledge")
@@ -178,7 +170,7 @@ async def test_requests_over_mcp_count_and_of_its_tools_those_that_write(setting
 async def test_all_keys_of_a_principal_share_a_limit_and_root_has_none(settings: Settings) -> None:
     with_keys = {"auth": "api-key", "root_key": ROOT_KEY, "rate_limit_per_minute": 3}
     async with open_hub_with(settings, **with_keys) as hub, open_root_client(hub) as root:
-        keys = [await issue_key(root, user_id) for user_id in ("ann", "ann", "bob")]
+        keys = [await issue_key_text(hub, user_id) for user_id in ("ann", "ann", "bob")]
         sent = [keys[0], keys[1], keys[0], keys[1], keys[2]]
 
         statuses = [(await root.get("/api/knowledge", headers={"X-API-Key": key})).status_code for key in sent]
@@ -193,7 +185,7 @@ async def test_all_keys_of_a_principal_share_a_limit_and_root_has_none(settings:
 async def test_users_of_the_same_agent_have_separate_limits(settings: Settings, limited: str) -> None:
     with_keys = {"auth": "api-key", "root_key": ROOT_KEY, "secret_key": "s" * 40, limited: 3}
     async with open_hub_with(settings, **with_keys) as hub, open_root_client(hub) as root:
-        keys = [await issue_key(root, user_id, agent_id="crawler") for user_id in ("ann", "ann", "bob")]
+        keys = [text_of(await issue_key(hub, KeyHolder(user, "crawler"))) for user in ("ann", "ann", "bob")]
         sealed = {"id": "vault", "secure_body": "canary", "owner": "agent:crawler"}
         assert (await root.post("/api/resource", json=sealed)).status_code == 201
         asked = {
@@ -254,14 +246,7 @@ async def test_a_body_that_does_not_arrive_times_out(settings: Settings, hub: Hu
     async def send(message: Message) -> None:
         sent.append(message)
 
-    scope = {
-        "type": "http",
-        "method": "POST",
-        "path": "/api/knowledge",
-        "raw_path": b"/api/knowledge",
-        "query_string": b"",
-        "headers": [(b"host", b"127.0.0.1"), (b"content-type", b"application/json")],
-    }
+    scope = make_post_scope("/api/knowledge")
     async with asyncio.timeout(10):
         await app(scope, _slow(), send)
 

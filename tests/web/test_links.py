@@ -16,27 +16,24 @@ async def create_link(api: httpx.AsyncClient, **said: str) -> str:
     return path
 
 
-async def test_a_link_is_answered_with_its_version(api: httpx.AsyncClient) -> None:
-    path = await create_link(api)
-
-    changed = await api.put(path, json={"relation": "EXAMPLE"}, headers={"If-Match": '"1"'})
-    again = await api.put(path, json={"relation": "EXAMPLE", "version": 2})
-
-    assert (changed.json()["version"], changed.headers["etag"]) == (2, '"2"')
-    assert (again.json()["operation_id"], again.headers["etag"]) == (None, '"2"')
-
-
-async def test_an_outdated_version_deletes_no_info_link_or_memory(api: httpx.AsyncClient) -> None:
+async def test_an_outdated_version_deletes_nothing(api: httpx.AsyncClient) -> None:
     link = await create_link(api)
+    keyword = f"/api/keywords/{(await create_keyword(api, 'Rust', aliases=['rustlang']))['id']}"
     memory = {"category": "events", "content": "Dentist on 5 December", "user_id": "li"}
     uri = (await api.post("/api/context/nodes", json=memory)).json()["uri"]
-    paths = (link, link.partition("/keywords/")[0], f"/api/context/nodes?uri={uri}")
+    await api.post("/api/resource", json={"id": "a"})
+    paths = [link, link.partition("/keywords/")[0], f"/api/context/nodes?uri={uri}", "/api/resource/a"]
 
-    for path in paths:
+    for path in (*paths, f"{keyword}/aliases/rustlang", keyword):
         for how in ({"headers": {"If-Match": '"99"'}}, {"json": {"version": 99}}):
             refused = await api.request("DELETE", path, **how)
             assert (refused.status_code, refused.json()["current_version"]) == (409, 1), path
-    assert [(await api.delete(path, headers={"If-Match": '"1"'})).status_code for path in paths] == [200] * 3
+    paths += [f"{keyword}/aliases/rustlang", keyword]
+    versions = ['"1"'] * 5 + ['"2"']
+    taken = [
+        await api.delete(path, headers={"If-Match": version}) for path, version in zip(paths, versions, strict=True)
+    ]
+    assert [answer.status_code for answer in taken] == [200] * 6
 
 
 async def test_a_version_for_a_missing_link_is_409_and_without_it_links(api: httpx.AsyncClient) -> None:

@@ -154,6 +154,7 @@ async def test_what_a_guard_or_a_route_refuses_is_an_error_of_json_rpc_too(mcp: 
         assert (answered.status_code, answered.headers["content-type"]) == (status, "application/json"), answered.text
         assert answered.json()["id"] is None
         assert answered.json()["error"]["code"] == -32600
+        assert answered.headers.get("allow") == ("POST" if status == 405 else None)
 
 
 @pytest.mark.parametrize("request_id", [7, "a b"])

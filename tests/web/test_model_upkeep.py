@@ -6,15 +6,14 @@ import httpx
 import pytest
 import respx
 
-from knowhub.bootstrap import Hub, open_hub
+from knowhub.bootstrap import Hub
 from knowhub.core.background_writes import MAX_PENDING
 from knowhub.settings import Settings
-from knowhub.web.app import create_app
 from knowhub.wiring.adapters import Overrides
 from tests.builders import local
 from tests.fakes.model_server import BASE_URL, URL, completion
 from tests.fakes.scripted_chat import ScriptedChat
-from tests.web.conftest import client_of
+from tests.web.conftest import open_server
 from tests.web.trees import create_keyword
 
 pytestmark = pytest.mark.anyio
@@ -88,7 +87,7 @@ async def test_decisions_dropped_by_a_full_queue_are_counted(api: httpx.AsyncCli
 
 
 async def test_a_model_without_counters_has_no_metrics(settings: Settings) -> None:
-    async with open_hub(settings, Overrides(llm=ScriptedChat())) as hub, client_of(create_app(settings, hub)) as api:
+    async with open_server(settings, Overrides(llm=ScriptedChat())) as api:
         await search(api, "anything")
 
         assert await read_model_metrics(api) == {"knowhub_agent_decisions_dropped_total": 0.0}
@@ -97,5 +96,5 @@ async def test_a_model_without_counters_has_no_metrics(settings: Settings) -> No
 
 async def test_without_a_model_there_are_no_model_metrics(settings: Settings) -> None:
     plain = settings.model_copy(update={"llm_base_url": None})
-    async with open_hub(plain) as hub, client_of(create_app(plain, hub)) as api:
+    async with open_server(plain) as api:
         assert await read_model_metrics(api) == {}

@@ -8,7 +8,6 @@ import httpx
 import pytest
 from fastapi import FastAPI
 
-from knowhub.bootstrap import Hub
 from knowhub.web.route import Route, TextAnswer
 from knowhub.web.schemas.keyword_answers import KEYWORD_ID, OTHER_KEYWORD_ID
 from tests.web.conftest import SaveRecord, client_of
@@ -93,13 +92,17 @@ async def test_every_parameter_has_a_description_and_required_ones_come_first(do
         for parameter in described.get("parameters", ()):
             assert parameter["description"], (method, path, parameter["name"])
             assert "description" not in parameter["schema"], (method, path, parameter["name"])
+            assert parameter["in"] in {"path", "query", "header"}
+            assert parameter["schema"].keys() & {"type", "anyOf", "enum"}, (method, path, parameter["name"])
+            assert "null" not in str(parameter["schema"].get("anyOf"))
 
 
 async def test_every_answer_names_its_headers_and_shows_an_example(document: dict[str, Any]) -> None:
     for method, path, described in list_operations(document):
         for status, answer in described["responses"].items():
             assert "X-Request-ID" in answer["headers"], (method, path, status)
-            for media_type, content in answer.get("content", {}).items():
+            assert answer["content"], (method, path, status)
+            for media_type, content in answer["content"].items():
                 if media_type in {"application/json", PROBLEM}:
                     assert "example" in content, (method, path, status)
                 else:
@@ -125,11 +128,6 @@ async def test_every_example_of_an_answer_fits_its_model(app: FastAPI, document:
                 model.model_validate(described["content"]["application/json"]["example"])
                 checked += 1
     assert checked > 70
-
-
-async def test_keys_are_optional_if_the_server_requires_none(document: dict[str, Any]) -> None:
-    assert document["security"] == [{}, {"key": []}, {"bearer": []}]
-    assert set(document["components"]["securitySchemes"]) == {"key", "bearer"}
 
 
 async def test_no_schema_has_the_name_of_a_module(document: dict[str, Any]) -> None:
@@ -188,14 +186,6 @@ async def test_a_generator_of_clients_finds_a_type_for_every_field(document: dic
         named, null = choices
         assert null == {"type": "null"}, choices
         assert named.keys() & {"$ref", "enum"}, choices
-
-
-async def test_every_parameter_of_a_path_and_query_has_a_schema(document: dict[str, Any]) -> None:
-    for method, path, described in list_operations(document):
-        for parameter in described.get("parameters", ()):
-            assert parameter["in"] in {"path", "query", "header"}
-            assert parameter["schema"].keys() & {"type", "anyOf", "enum"}, (method, path, parameter["name"])
-            assert "null" not in str(parameter["schema"].get("anyOf"))
 
 
 async def test_every_route_with_a_body_shows_an_example(document: dict[str, Any]) -> None:
@@ -282,13 +272,6 @@ async def test_every_example_is_executed_and_a_retry_of_its_write_gets_the_first
 
 async def test_the_document_is_served_as_it_is_built(api: httpx.AsyncClient, document: dict[str, Any]) -> None:
     assert (await api.get("/openapi.json")).json() == document
-
-
-async def test_every_declared_success_has_a_schema_or_names_its_type(document: dict[str, Any], hub: Hub) -> None:
-    for method, path, described in list_operations(document):
-        for status, answer in described["responses"].items():
-            if status.startswith("2"):
-                assert answer["content"], (method, path, status)
 
 
 def list_examples(document: dict[str, Any]) -> Iterator[tuple[str, str, tuple[str, Any]]]:

@@ -5,13 +5,10 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.web.conftest import OpenServer, SaveRecord
+from tests.web.conftest import OpenServer, SaveRecord, read_pages
+from tests.web.trees import undo
 
 pytestmark = pytest.mark.anyio
-
-
-async def undo(api: httpx.AsyncClient, operation_id: str, **body: object) -> httpx.Response:
-    return await api.post(f"/api/operations/{operation_id}/undo", json=body)
 
 
 async def test_an_operation_has_its_rows_when_read_but_not_when_listed(
@@ -65,12 +62,9 @@ async def test_a_list_of_operations_is_paged_to_its_end(api: httpx.AsyncClient, 
     for number in range(5):
         await save_record(f"number {number}")
 
-    first = (await api.get("/api/operations", params={"limit": 2})).json()
-    second = (await api.get("/api/operations", params={"limit": 2, "cursor": first["next_cursor"]})).json()
-    third = (await api.get("/api/operations", params={"limit": 2, "cursor": second["next_cursor"]})).json()
+    pages = await read_pages(api, "/api/operations", limit=2)
 
-    assert [result["seq"] for page in (first, second, third) for result in page["results"]] == [5, 4, 3, 2, 1]
-    assert (first["count"], third["count"], third["next_cursor"]) == (2, 1, None)
+    assert [[result["seq"] for result in page] for page in pages] == [[5, 4], [3, 2], [1]]
 
 
 @pytest.mark.parametrize("unknown", ["x", "00000000-0009-8abc-a123-0123456789ab", "import-0", "%00", "a%2Fb"])

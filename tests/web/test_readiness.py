@@ -10,7 +10,7 @@ from knowhub.core.request_context import Role
 from knowhub.settings import Settings
 from knowhub.web.app import create_app
 from tests.keys import ROOT_KEY, issue_key_text, make_keyed_settings
-from tests.web.conftest import SaveRecord, client_of
+from tests.web.conftest import SaveRecord, client_of, open_server
 
 pytestmark = pytest.mark.anyio
 
@@ -63,7 +63,7 @@ async def test_it_names_damage_and_is_503(settings: Settings, save_record: SaveR
     path = settings.data_dir / "change_log" / "segment-00000001.jsonl"
     path.write_bytes(path.read_bytes().replace(b"struck", b"spoilt"))
 
-    async with open_hub(settings, maintain=False) as hub, client_of(create_app(settings, hub)) as api:
+    async with open_server(settings, maintain=False) as api:
         ready = await api.get("/ready")
 
     assert ready.status_code == 503
@@ -73,14 +73,14 @@ async def test_it_names_damage_and_is_503(settings: Settings, save_record: SaveR
 
 async def test_it_names_quarantined_files_after_a_restart(tmp_path: Path) -> None:
     settings = Settings(data_dir=tmp_path, owner="user:local")
-    async with open_hub(settings, maintain=False) as hub, client_of(create_app(settings, hub)) as api:
+    async with open_server(settings, maintain=False) as api:
         await api.post("/api/knowledge", json={"content": "one"})
     with (tmp_path / "change_log/segment-00000001.jsonl").open("ab") as file:
         file.write(b"torn")
 
     answer = []
     for _ in range(2):
-        async with open_hub(settings, maintain=False) as hub, client_of(create_app(settings, hub)) as api:
+        async with open_server(settings, maintain=False) as api:
             answer.append((await api.get("/ready")).json()["quarantined"])
 
     (kept,) = (tmp_path / "quarantine").iterdir()
@@ -113,7 +113,7 @@ async def test_with_keys_only_root_sees_the_figures(tmp_path: Path) -> None:
 async def test_with_keys_anonymous_callers_see_no_path(tmp_path: Path) -> None:
     settings = make_keyed_settings(tmp_path / "data")
     root = {"X-API-Key": ROOT_KEY}
-    async with open_hub(settings, maintain=False) as hub, client_of(create_app(settings, hub)) as api:
+    async with open_server(settings, maintain=False) as api:
         for content in ("kept", "struck"):
             await api.post("/api/knowledge", json={"content": content}, headers=root)
     path = settings.data_dir / "change_log" / "segment-00000001.jsonl"

@@ -5,7 +5,7 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.web.conftest import SaveRecord
+from tests.web.conftest import SaveRecord, read_pages
 
 pytestmark = pytest.mark.anyio
 
@@ -34,18 +34,10 @@ async def test_an_unknown_id_of_any_characters_is_404(api: httpx.AsyncClient, kn
 async def test_a_list_is_newest_first_and_paged_to_its_end(api: httpx.AsyncClient, save_record: SaveRecord) -> None:
     ids = [(await save_record(f"number {number}"))["id"] for number in range(25)]
 
-    pages, cursor = [], None
-    while True:
-        params = {"limit": 10} | ({"cursor": cursor} if cursor else {})
-        page = (await api.get("/api/knowledge", params=params)).json()
-        assert page["count"] == len(page["results"])
-        pages.append([record["id"] for record in page["results"]])
-        cursor = page["next_cursor"]
-        if cursor is None:
-            break
+    pages = await read_pages(api, "/api/knowledge", limit=10)
 
     assert [len(page) for page in pages] == [10, 10, 5]
-    assert [item for page in pages for item in page] == ids[::-1]
+    assert [record["id"] for page in pages for record in page] == ids[::-1]
 
 
 async def test_a_list_has_ten_records_by_default(api: httpx.AsyncClient, save_record: SaveRecord) -> None:
@@ -155,19 +147,13 @@ async def test_a_history_names_each_version_with_what_it_changed(
 
 
 async def test_a_long_history_comes_in_pages(api: httpx.AsyncClient, save_record: SaveRecord) -> None:
-    record = await save_record("first")
-    path = f"/api/knowledge/{record['id']}"
+    path = f"/api/knowledge/{(await save_record('first'))['id']}"
     for number in range(6):
         await api.patch(path, json={"content": f"said {number}"})
 
-    pages: list[list[int]] = []
-    params = {"limit": "3"}
-    while "cursor" not in params or params["cursor"]:
-        page = (await api.get(f"{path}/history", params=params)).json()
-        pages.append([entry["version"] for entry in page["results"]])
-        params["cursor"] = page["next_cursor"]
+    pages = await read_pages(api, f"{path}/history", limit=3)
 
-    assert pages == [[7, 6, 5], [4, 3, 2], [1]]
+    assert [[entry["version"] for entry in page] for page in pages] == [[7, 6, 5], [4, 3, 2], [1]]
 
 
 async def test_a_history_omits_versions_that_were_hidden(api: httpx.AsyncClient, save_record: SaveRecord) -> None:

@@ -6,12 +6,10 @@ from collections.abc import AsyncIterator
 import httpx
 import pytest
 
-from knowhub.bootstrap import open_hub
 from knowhub.settings import Settings
-from knowhub.web.app import create_app
 from knowhub.wiring.adapters import Overrides
 from tests.fakes.faulty_files import FaultyFileSystem, Plan
-from tests.web.conftest import client_of
+from tests.web.conftest import open_server
 
 pytestmark = pytest.mark.anyio
 
@@ -25,10 +23,7 @@ def disk() -> FaultyFileSystem:
 
 @pytest.fixture
 async def api(settings: Settings, disk: FaultyFileSystem) -> AsyncIterator[httpx.AsyncClient]:
-    async with (
-        open_hub(settings, Overrides(files=disk), maintain=False) as hub,
-        client_of(create_app(settings, hub)) as client,
-    ):
+    async with open_server(settings, Overrides(files=disk), maintain=False) as client:
         yield client
 
 

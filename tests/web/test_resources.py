@@ -7,11 +7,10 @@ from typing import Any
 import httpx
 import pytest
 
-from knowhub.bootstrap import Hub, open_hub
+from knowhub.bootstrap import Hub
 from knowhub.settings import Settings
-from knowhub.web.app import create_app
 from tests.sealing import find_texts_in_files
-from tests.web.conftest import OpenServer, SaveRecord, client_of
+from tests.web.conftest import OpenServer, SaveRecord, open_server
 
 pytestmark = pytest.mark.anyio
 
@@ -175,7 +174,7 @@ async def test_a_public_resource_can_be_read_but_not_revealed(api: httpx.AsyncCl
 
 async def test_too_many_reveals_are_429_with_the_seconds_to_wait(tmp_path: Path) -> None:
     settings = Settings(data_dir=tmp_path / "data", owner="user:local", reveals_per_hour=2)
-    async with open_hub(settings, maintain=False) as hub, client_of(create_app(settings, hub)) as api:
+    async with open_server(settings, maintain=False) as api:
         await save_resource(api)
 
         answers = [await api.get(PATH, params={"reveal": "true"}) for _ in range(3)]
@@ -330,7 +329,7 @@ async def test_invalid_parameters_are_refused(api: httpx.AsyncClient) -> None:
 async def test_without_a_master_key_only_sealed_bodies_are_refused(tmp_path: Path) -> None:
     settings = Settings(data_dir=tmp_path / "data", owner="user:local", auth="api-key", root_key="r" * 40)
     headers = {"X-API-Key": "r" * 40}
-    async with open_hub(settings, maintain=False) as hub, client_of(create_app(settings, hub), headers) as api:
+    async with open_server(settings, maintain=False, headers=headers) as api:
         sealed = await api.post("/api/resource", json=CREDENTIAL)
         plain = await api.post("/api/resource", json={"id": "code/x", "body": "plain"})
         patched = await api.patch("/api/resource/code/x", json={"secure_body": SECRET})

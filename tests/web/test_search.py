@@ -168,14 +168,16 @@ async def test_a_superseded_record_is_hidden_if_the_newer_one_is_visible(
     assert await search_contents(api) == ["old"]
 
 
+@pytest.mark.parametrize("valid_from", [None, "2022-01-01"])
 async def test_a_superseding_record_applies_from_its_start_of_validity(
-    api: httpx.AsyncClient, save_record: SaveRecord
+    api: httpx.AsyncClient, save_record: SaveRecord, valid_from: str | None
 ) -> None:
     old = await save_record("wait old", valid_from="2020-01-01")
-    await save_record("wait new", supersedes=old["id"], valid_from="2022-01-01")
+    # Without `valid_from` it begins when it is stored.
+    await save_record("wait new", supersedes=old["id"], valid_from=valid_from)
 
     assert await search_contents(api, as_of="2021-01-01") == ["old"]
-    assert await search_contents(api, as_of="2023-01-01") == ["new"]
+    assert await search_contents(api) == ["new"]
 
 
 async def test_relevance_comes_first_and_quality_on_request(api: httpx.AsyncClient, save_record: SaveRecord) -> None:

@@ -1,12 +1,11 @@
 """Texts that are hard for an embedder, with the packaged one: what is refused is named, the rest is found."""
 
-from typing import Any
-
 import httpx
 import pytest
 
 from knowhub.bootstrap import Hub
 from knowhub.settings import Settings
+from tests.web.conftest import SaveRecord
 
 pytestmark = pytest.mark.anyio
 
@@ -26,10 +25,10 @@ def settings(settings: Settings) -> Settings:
 
 @pytest.mark.parametrize("name", ODD)
 async def test_an_odd_text_is_saved_and_embedded_and_hides_no_other(
-    api: httpx.AsyncClient, hub: Hub, name: str
+    api: httpx.AsyncClient, hub: Hub, save_record: SaveRecord, name: str
 ) -> None:
-    debt = await save(api, "Pay back the loan with the highest interest rate first.")
-    odd = await save(api, ODD[name])
+    debt = (await save_record("Pay back the loan with the highest interest rate first."))["id"]
+    odd = (await save_record(ODD[name]))["id"]
     assert hub.indexes.records.vectors is not None
     await hub.indexes.records.vectors.embed_pending()
 
@@ -43,33 +42,9 @@ async def test_an_odd_text_is_saved_and_embedded_and_hides_no_other(
 
 
 @pytest.mark.parametrize("query", ["🦊", "\u200b", "x" * 4_000, "还贷款" * 1_000])
-async def test_an_odd_question_is_answered(api: httpx.AsyncClient, query: str) -> None:
-    await save(api, "Pay back the loan with the highest interest rate first.")
+async def test_an_odd_question_is_answered(api: httpx.AsyncClient, save_record: SaveRecord, query: str) -> None:
+    await save_record("Pay back the loan with the highest interest rate first.")
 
     for path in ("/api/knowledge/search", "/api/context/search", "/api/recall"):
         answer = await api.get(path, params={"q": query})
         assert (path, answer.status_code, answer.json()["degraded"]) == (path, 200, [])
-
-
-async def test_nul_is_refused_by_name_and_nothing_is_saved(api: httpx.AsyncClient) -> None:
-    saved = await api.post("/api/knowledge", json={"task": "", "content": "a\0b"})
-    asked = await api.get("/api/knowledge/search", params={"q": "\0"})
-
-    assert (saved.status_code, asked.status_code) == (422, 422)
-    assert saved.json()["detail"].startswith("content: must not hold a NUL character")
-    assert asked.json()["detail"].startswith("q: must not hold a NUL character")
-    assert (await api.get("/api/knowledge")).json()["count"] == 0
-
-
-async def test_more_than_1_mib_is_refused_by_name(api: httpx.AsyncClient) -> None:
-    answer = await api.post("/api/knowledge", json={"task": "", "content": "loan " * 210_000})
-
-    assert answer.status_code == 413
-    assert "at most 1048576 bytes" in answer.json()["detail"]
-
-
-async def save(api: httpx.AsyncClient, content: str) -> str:
-    body: dict[str, Any] = {"task": "", "content": content}
-    answer = await api.post("/api/knowledge", json=body)
-    answer.raise_for_status()
-    return str(answer.json()["id"])

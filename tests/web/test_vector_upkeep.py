@@ -10,7 +10,7 @@ from knowhub.web.app import create_app
 from knowhub.wiring.adapters import Overrides
 from tests.fakes.hashing_embedder import HashingEmbedder
 from tests.fakes.scripted_reranker import ScriptedReranker
-from tests.web.conftest import client_of
+from tests.web.conftest import client_of, open_server
 
 pytestmark = pytest.mark.anyio
 
@@ -38,7 +38,7 @@ async def read_vector_metrics(api: httpx.AsyncClient) -> dict[str, float]:
 async def test_calls_and_failures_are_counted(
     settings: Settings, overrides: Overrides, embedder: HashingEmbedder, reranker: ScriptedReranker
 ) -> None:
-    async with open_hub(settings, overrides, maintain=False) as hub, client_of(create_app(settings, hub)) as api:
+    async with open_server(settings, overrides, maintain=False) as api:
         await embedder.embed(["索引"], 10)
         with pytest.raises(RerankFailed):
             await reranker.rerank("query", ["text"], 10)

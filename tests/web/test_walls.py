@@ -1,27 +1,20 @@
 """What a named caller must not see, keep or change, by ways that are easily forgotten; each was once open."""
 
-from typing import Any
-
 import httpx
 import pytest
 
-from knowhub.core.clock import iso
+from tests.web.conftest import SaveRecord
 
 pytestmark = pytest.mark.anyio
 
 SECRET = "the secret that was written later"
 
 
-async def save(api: httpx.AsyncClient, **fields: object) -> dict[str, Any]:
-    answer = await api.post("/api/knowledge", json=fields)
-    assert answer.status_code == 201, answer.text
-    record: dict[str, Any] = answer.json()
-    return record
-
-
 @pytest.mark.parametrize("dry_run", [True, False])
-async def test_a_vote_on_a_record_hidden_later_shows_and_undoes_nothing(api: httpx.AsyncClient, dry_run: bool) -> None:
-    record = await save(api, user_id="li", content="open", scopes=["public"])
+async def test_a_vote_on_a_record_hidden_later_shows_and_undoes_nothing(
+    api: httpx.AsyncClient, save_record: SaveRecord, dry_run: bool
+) -> None:
+    record = await save_record(user_id="li", content="open", scopes=["public"])
     path = f"/api/knowledge/{record['id']}"
     vote = (await api.put(path, json={"user_id": "wang", "add_helpful_case": {}})).json()
     await api.patch(path, json={"user_id": "li", "scopes": ["user:owner"], "content": SECRET})
@@ -34,9 +27,9 @@ async def test_a_vote_on_a_record_hidden_later_shows_and_undoes_nothing(api: htt
     assert (await api.get(path, params={"user_id": "li"})).json()["eval"]["helpful"] == 2
 
 
-async def test_a_refused_undo_names_only_visible_referrers(api: httpx.AsyncClient) -> None:
-    old = await save(api, user_id="li", agent_id="bot", content="old", owner="agent:bot", scopes=["public"])
-    hidden = await save(api, content="hidden", owner="user:zhao", supersedes=old["id"])
+async def test_a_refused_undo_names_only_visible_referrers(api: httpx.AsyncClient, save_record: SaveRecord) -> None:
+    old = await save_record(user_id="li", agent_id="bot", content="old", owner="agent:bot", scopes=["public"])
+    hidden = await save_record(content="hidden", owner="user:zhao", supersedes=old["id"])
 
     answer = await api.post(f"/api/operations/{old['operation_id']}/undo", json={"agent_id": "bot"})
 
@@ -44,8 +37,10 @@ async def test_a_refused_undo_names_only_visible_referrers(api: httpx.AsyncClien
     assert answer.status_code == 200
 
 
-async def test_an_undo_that_would_leave_an_empty_record_is_refused(api: httpx.AsyncClient) -> None:
-    record = await save(api, task="said here")
+async def test_an_undo_that_would_leave_an_empty_record_is_refused(
+    api: httpx.AsyncClient, save_record: SaveRecord
+) -> None:
+    record = await save_record("", task="said here")
     path = f"/api/knowledge/{record['id']}"
     moved = (await api.patch(path, json={"content": "said there"})).json()
     await api.patch(path, json={"task": ""})
@@ -56,8 +51,10 @@ async def test_an_undo_that_would_leave_an_empty_record_is_refused(api: httpx.As
     assert (await api.get(path)).json()["content"] == "said there"
 
 
-async def test_maintenance_is_refused_to_named_callers_and_stays_in_its_account(api: httpx.AsyncClient) -> None:
-    await save(api, content="one")
+async def test_maintenance_is_refused_to_named_callers_and_stays_in_its_account(
+    api: httpx.AsyncClient, save_record: SaveRecord
+) -> None:
+    await save_record(content="one")
 
     named = await api.post("/api/maintenance/reindex", params={"user_id": "wang"})
     elsewhere = await api.post("/api/maintenance/reindex", params={"account": "elsewhere"})
@@ -68,8 +65,8 @@ async def test_maintenance_is_refused_to_named_callers_and_stays_in_its_account(
     assert with_body.status_code == 422
 
 
-async def test_a_caller_with_only_a_project_finds_its_records(api: httpx.AsyncClient) -> None:
-    record = await save(api, project_id="atlas", content="for the project")
+async def test_a_caller_with_only_a_project_finds_its_records(api: httpx.AsyncClient, save_record: SaveRecord) -> None:
+    record = await save_record(project_id="atlas", content="for the project")
 
     again = await api.post("/api/knowledge", json={"project_id": "atlas", "content": "for the project"})
 
@@ -78,9 +75,11 @@ async def test_a_caller_with_only_a_project_finds_its_records(api: httpx.AsyncCl
     assert (again.status_code, again.json()["duplicate_of"]) == (200, record["id"])
 
 
-async def test_an_id_of_200_characters_owns_lists_and_is_imported_again(api: httpx.AsyncClient) -> None:
+async def test_an_id_of_200_characters_owns_lists_and_is_imported_again(
+    api: httpx.AsyncClient, save_record: SaveRecord
+) -> None:
     name = "x" * 200
-    record = await save(api, user_id=name, content="mine")
+    record = await save_record(user_id=name, content="mine")
     exported = (await api.get("/api/knowledge/export")).content
 
     listed = await api.get("/api/knowledge", params={"owner": f"user:{name}"})
@@ -93,17 +92,6 @@ async def test_an_id_of_200_characters_owns_lists_and_is_imported_again(api: htt
 
     assert listed.json()["results"][0]["id"] == record["id"]
     assert imported.json()["replaced"] == 1
-
-
-async def test_before_a_replacement_is_valid_only_the_old_record_is_found(api: httpx.AsyncClient) -> None:
-    old = await save(api, content="limit is 100", valid_from="2020-01-01")
-    new = await save(api, content="limit is 500", supersedes=old["id"])
-
-    before = await api.get("/api/knowledge/search", params={"q": "limit", "as_of": iso(1_600_000_000)})
-    now = await api.get("/api/knowledge/search", params={"q": "limit"})
-
-    assert [record["id"] for record in before.json()["results"]] == [old["id"]]
-    assert [record["id"] for record in now.json()["results"]] == [new["id"]]
 
 
 async def test_two_origins_in_one_request_are_foreign(api: httpx.AsyncClient) -> None:

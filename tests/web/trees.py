@@ -43,8 +43,8 @@ async def read_everything(api: httpx.AsyncClient) -> dict[str, Any]:
     }
 
 
-async def undo(api: httpx.AsyncClient, operation_id: str) -> httpx.Response:
-    return await api.post(f"/api/operations/{operation_id}/undo", json={})
+async def undo(api: httpx.AsyncClient, operation_id: str, **body: object) -> httpx.Response:
+    return await api.post(f"/api/operations/{operation_id}/undo", json=body)
 
 
 def strip_write_fields(answer: dict[str, Any]) -> dict[str, Any]:

@@ -5,7 +5,7 @@ An agent is shown fenced text within a number of tokens, and nothing twice in a 
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Coroutine, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -115,7 +115,7 @@ class HookService:
         shown, is_late = Injection(), False
         try:
             async with asyncio.timeout(self._budget_s):
-                shown = await self._choose(ctx, call, session.shown)
+                shown = await self._injector.choose(ctx, call, session.shown)
         except TimeoutError:
             is_late = True
             _log.warning("hook_late", host=call.host.name, hook_event=call.event, budget_s=self._budget_s)
@@ -126,13 +126,6 @@ class HookService:
         """End the captures that are running after their present commit, and wait for that."""
         self._capturer.end()
         await asyncio.gather(*self._captures, return_exceptions=True)
-
-    def _choose(self, ctx: RequestContext, call: HookCall, shown: set[str]) -> Coroutine[Any, Any, Injection]:
-        if call.action is Action.PROMPT:
-            return self._injector.show_fitting(ctx, call.session_id, call.text, shown)
-        if call.source in _NEW_CONTEXTS:
-            shown.clear()
-        return self._injector.show_start(ctx, call.session_id, call.text, shown)
 
     async def _capture(self, ctx: RequestContext, call: HookCall, session: _Session) -> HookAnswer:
         if len(self._captures) >= _MAX_CAPTURES:
@@ -172,18 +165,21 @@ class Injector:
     def __init__(self, hub: Hub) -> None:
         self._hub = hub
 
-    async def show_start(self, ctx: RequestContext, session_id: str, folder: str, shown: set[str]) -> Injection:
-        """Return the profile, the newest records of the projects of the caller, and what fits the name of a folder."""
+    async def choose(self, ctx: RequestContext, call: HookCall, shown: set[str]) -> Injection:
+        """Return the records and memories that are relevant to a prompt, best first.
+
+        At a start: the profile, the newest records of the projects of the caller, and what fits the name of the folder.
+        """
+        if call.action is Action.PROMPT:
+            return self._fit(await self._find(ctx, call.session_id, call.text), shown)
+        if call.source in _NEW_CONTEXTS:
+            shown.clear()
         # Half of the room is left for the project.
         profile = await list_profile(self._hub, ctx, self._hub.settings.hook_tokens // 2)
         # All of it is the caller's own: the scope would only cost tokens.
         rows = [*({**row, "scope": None, "text": _cut(row["text"])} for row in profile), *await self._list_project(ctx)]
-        rows += await self._find(ctx, session_id, folder)
+        rows += await self._find(ctx, call.session_id, call.text)
         return self._fit(rows, shown)
-
-    async def show_fitting(self, ctx: RequestContext, session_id: str, prompt: str, shown: set[str]) -> Injection:
-        """Return the records and memories that are relevant to a prompt, best first."""
-        return self._fit(await self._find(ctx, session_id, prompt), shown)
 
     def _fit(self, rows: Iterable[Row], shown: set[str]) -> Injection:
         """Format the first rows that fit into the tokens, and add their ids to `shown`."""

@@ -129,5 +129,5 @@ def _list_tools(setting: str) -> list[dict[str, Any]]:
     from knowhub.web.mcp.server import describe_tool  # noqa: PLC0415 -- as above
     from knowhub.web.mcp.tools import choose_tools  # noqa: PLC0415 -- as above
 
-    tools = choose_tools(setting).tools
+    tools = choose_tools(setting)
     return [describe_tool(tool).model_dump(mode="json", by_alias=True, exclude_none=True) for tool in tools]

@@ -4,6 +4,7 @@ The library is imported with the first request: it costs as much as a third of a
 """
 
 import asyncio
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import orjson
@@ -16,7 +17,7 @@ from knowhub.bootstrap import Hub
 from knowhub.core.request_context import RequestContext
 from knowhub.web.auth import context_of
 from knowhub.web.json_rpc import PATH, find_fault, make_refusal
-from knowhub.web.mcp.tools import ToolSet, choose_tools
+from knowhub.web.mcp.tools import McpTool, choose_tools
 from knowhub.web.parsing import parse_query
 from knowhub.web.request_guard import BODY
 from knowhub.web.schemas.parts import AddressedCallerIds
@@ -32,7 +33,7 @@ _ACCEPTED: Final = ("*/*", "application/*", "application/json")
 class McpEndpoint:
     """An ASGI app for one path. Each request is answered on its own; no session is kept."""
 
-    def __init__(self, tools: ToolSet, caller_of: "CallerOf") -> None:
+    def __init__(self, tools: Sequence[McpTool], caller_of: "CallerOf") -> None:
         self._tools = tools
         self._caller_of = caller_of
         self._server: asyncio.Task[Server[Any]] | None = None

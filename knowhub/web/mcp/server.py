@@ -1,6 +1,6 @@
 """The MCP server: tools, resources and prompts on the hub of the app, answered for the caller of each request."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from importlib.metadata import version
 from typing import Any, Final
 
@@ -17,7 +17,7 @@ from knowhub.core.request_context import RequestContext
 from knowhub.web.json_rpc import COUNT_WRITE, INITIALIZE
 from knowhub.web.json_text import list_field_errors
 from knowhub.web.mcp.greeting import INSTRUCTIONS
-from knowhub.web.mcp.tools import McpTool, ToolSet
+from knowhub.web.mcp.tools import McpTool, read_resource
 
 _SCHEME: Final = "knowhub://"
 _NAMED_PROBLEMS: Final = 5
@@ -45,8 +45,8 @@ CallerOf = Callable[[Any], Awaitable[tuple[Hub, RequestContext]]]
 class HubServer:
     """Answers MCP requests. `caller_of` finds out who calls: a model never chooses that."""
 
-    def __init__(self, tools: ToolSet, caller_of: CallerOf) -> None:
-        self._tools = tools
+    def __init__(self, tools: Sequence[McpTool], caller_of: CallerOf) -> None:
+        self._tools = {tool.name: tool for tool in tools}
         self._caller_of = caller_of
         self.server: Server[Any] = Server(
             "knowhub",
@@ -78,7 +78,7 @@ class HubServer:
     async def _list_tools(
         self, _ctx: ServerRequestContext[Any], _params: types.PaginatedRequestParams | None
     ) -> types.ListToolsResult:
-        return types.ListToolsResult(tools=[describe_tool(tool) for tool in self._tools.tools])
+        return types.ListToolsResult(tools=[describe_tool(tool) for tool in self._tools.values()])
 
     async def _call_tool(
         self, ctx: ServerRequestContext[Any], params: types.CallToolRequestParams
@@ -88,7 +88,7 @@ class HubServer:
         app = ctx.request and ctx.request.scope.get("app")
         if app is not None:
             # A client may send any name, and each would stay there for ever.
-            tool = params.name if self._tools.get(params.name) else "unknown"
+            tool = params.name if params.name in self._tools else "unknown"
             app.state.metrics.count_tool_call(tool, is_error=bool(result.is_error))
         return result
 
@@ -98,7 +98,7 @@ class HubServer:
         try:
             tool = self._tools.get(params.name)
             if tool is None:
-                known = ", ".join(tool.name for tool in self._tools.tools)
+                known = ", ".join(self._tools)
                 return _refuse(f"no tool {params.name[:_SHOWN_NAME_CHARS]!r}; known are {known}")
             sent = tool.arguments.model_validate(params.arguments or {})
             hub, caller = await self._caller_of(ctx.request)
@@ -137,7 +137,7 @@ class HubServer:
         if not address.startswith(_SCHEME) or address == _SCHEME:
             raise MCPError(types.INVALID_PARAMS, f"no resource {address!r}; addresses begin with {_SCHEME}")
         hub, caller = await self._caller_of(ctx.request)
-        text = await self._tools.read_resource(hub, caller, address.removeprefix(_SCHEME))
+        text = await read_resource(hub, caller, address.removeprefix(_SCHEME))
         contents = types.TextResourceContents(uri=address, mime_type="text/plain", text=text)
         return types.ReadResourceResult(contents=[contents])
 

@@ -22,27 +22,20 @@ from knowhub.knowledge.model import Feedback, KnowledgeType, NewKnowledge
 from knowhub.usecases.recall import RecallQuery
 from knowhub.web.profile_rows import list_profile
 from knowhub.web.responses import make_commit_view
-from knowhub.web.schemas.parts import Label, Text, clean
+from knowhub.web.schemas.knowledge import TypeName
+from knowhub.web.schemas.parts import Label, Text, clean, refuse_blank
 
 _MEMORY_SCHEME: Final = "ctx://"
-PROFILE: Final = "profile"
+_PROFILE: Final = "profile"
 _RECALLED: Final = "this text came from KnowHub, so nothing was written; say with feedback(id) whether it helped"
 _RECORD_PREFIX: Final = "knowledge-"
 _PROFILE_TOKENS: Final = 1_000
 _SHOWN_FIELDS: Final = ("id", "source", "kind", "scope", "title", "path", "text")
 
-
-def _check_not_empty(text: str) -> str:
-    if not text.strip():
-        raise ValueError("must not be empty")
-    return text
-
-
-_Name = Annotated[Label, AfterValidator(_check_not_empty)]
-_Content = Annotated[Text, AfterValidator(_check_not_empty)]
-_Question = Annotated[
-    str, StringConstraints(max_length=MAX_QUERY_CHARS), AfterValidator(clean), AfterValidator(_check_not_empty)
-]
+_not_empty: Final = refuse_blank("must not be empty")
+_Name = Annotated[Label, _not_empty]
+_Content = Annotated[Text, _not_empty]
+_Question = Annotated[str, StringConstraints(max_length=MAX_QUERY_CHARS), AfterValidator(clean), _not_empty]
 
 
 class Arguments(BaseModel):
@@ -63,7 +56,7 @@ class ReadArguments(Arguments):
 class SaveArguments(Arguments):
     content: _Content = Field(description="Complete enough to act on.")
     task: Text = Field(default="", description="When it applies.")
-    type: Literal["user_profile", "strategy", "tool", "usecase", "definition", "plan"] = "strategy"
+    type: TypeName = "strategy"
 
 
 class SaidMessage(Arguments):
@@ -226,33 +219,23 @@ async def read_profile(hub: Hub, ctx: RequestContext, _sent: NoArguments) -> Too
     return ToolAnswer(fence_rows(shown) if shown else "Nothing is known about the user.", {"results": shown})
 
 
-@dataclass(frozen=True, slots=True)
-class ToolSet:
-    """The tools that a server offers, and what it reads as resources."""
-
-    tools: Sequence[McpTool]
-
-    def get(self, name: str) -> McpTool | None:
-        """Return a tool by its name."""
-        return next((tool for tool in self.tools if tool.name == name), None)
-
-    async def read_resource(self, hub: Hub, ctx: RequestContext, row_id: str) -> str:
-        """Return the text of the resource `profile`, or of a row. Raises KnowHubError."""
-        if row_id == PROFILE:
-            return (await read_profile(hub, ctx, NoArguments())).text
-        return (await read(hub, ctx, ReadArguments.model_construct(id=row_id))).text
+async def read_resource(hub: Hub, ctx: RequestContext, row_id: str) -> str:
+    """Return the text of the resource `profile`, or of a row. Raises KnowHubError."""
+    if row_id == _PROFILE:
+        return (await read_profile(hub, ctx, NoArguments())).text
+    return (await read(hub, ctx, ReadArguments.model_construct(id=row_id))).text
 
 
-def choose_tools(setting: str) -> ToolSet:
+def choose_tools(setting: str) -> Sequence[McpTool]:
     """Return the tools of KNOWHUB_MCP_TOOLS: `core`, `all`, or names. Raises InvalidInput for an unknown name."""
     if setting == "all":
-        return ToolSet(TOOLS)
+        return TOOLS
     names = {name.strip() for name in setting.split(",") if name.strip()}
     unknown = sorted(names - {tool.name for tool in TOOLS} - {"core"})
     if unknown:
         known = ", ".join(tool.name for tool in TOOLS)
         raise InvalidInput.of("KNOWHUB_MCP_TOOLS", f"{', '.join(unknown)}: no such tool. Known are core, all, {known}")
-    return ToolSet([tool for tool in TOOLS if tool.name in names or ("core" in names and tool.is_core)])
+    return [tool for tool in TOOLS if tool.name in names or ("core" in names and tool.is_core)]
 
 
 async def _read_row(hub: Hub, ctx: RequestContext, row_id: str) -> Mapping[str, Any]:

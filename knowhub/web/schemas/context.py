@@ -244,16 +244,12 @@ class NodePatchBody(Changes):
     uri: Uri | None = Field(default=None, description="Which memory, where the query does not name it.")
 
 
-class NodeDeleteParams(DeleteParams):
+class NodeDeleteParams(NodeParams, DeleteParams):
     """Which memory is deleted, and whether for good."""
 
-    uri: Uri
 
-
-class NodeEraseBody(EraseBody):
+class NodeEraseBody(NodePlaceParams, EraseBody):
     """Which memory is deleted, and by whom, where that is not said in the query."""
-
-    uri: Uri | None = None
 
 
 class MemoryChildrenParams(CallerIds):

@@ -24,8 +24,6 @@ from knowhub.web.schemas.parts import (
     WarningsAnswer,
 )
 
-RelationType = NonEmptyLabel
-
 
 class NewNodeBody(Body):
     """A memory to create in the caller's own space."""
@@ -62,7 +60,7 @@ class RelationBody(Body):
 
     from_uri: Uri
     to_uri: Uri
-    relation_type: RelationType = "related"
+    relation_type: NonEmptyLabel = "related"
     reason: Label = ""
     weight: float = Field(default=1.0, ge=0, le=1)
 
@@ -76,15 +74,11 @@ class UnlinkParams(CallerIds):
 
     from_uri: Uri = Field(description="The memory whose edges are removed.")
     to_uri: Uri = Field(description="The memory that they lead to.")
-    relation_type: RelationType | None = Field(default=None, description="Only those of this type. Default: all.")
+    relation_type: NonEmptyLabel | None = Field(default=None, description="Only those of this type. Default: all.")
 
 
-class UnrelateBody(Body):
-    """Which edges are removed, where the query does not say so."""
-
-    from_uri: Uri
-    to_uri: Uri
-    relation_type: RelationType | None = None
+class UnrelateBody(UnlinkParams, Body):
+    """The same, for who sends a body with a DELETE."""
 
 
 class LinksAnswer(OperationAnswer):

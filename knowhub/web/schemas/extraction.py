@@ -21,13 +21,11 @@ from knowhub.web.schemas.parts import (
 
 MAX_MESSAGES = 10_000
 
-Role = NonEmptyLabel
-
 
 class SpokenMessage(Part):
     """One message of a conversation."""
 
-    role: Role = Field(description="`user`, `assistant`, `tool` or `system`; other roles are ignored.")
+    role: NonEmptyLabel = Field(description="`user`, `assistant`, `tool` or `system`; other roles are ignored.")
     content: Text | None = Field(description="null, as in a message that only calls tools, is an empty text.")
     name: Label | None = Field(default=None, description="The tool of a tool's answer. Tools of KnowHub are ignored.")
     message_id: Label | None = Field(

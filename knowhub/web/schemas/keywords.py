@@ -34,23 +34,23 @@ from knowhub.web.schemas.parts import (
     VersionedBody,
     clean,
     fill,
+    refuse_blank,
 )
 
 MAX_LINKS = MAX_KEYWORD_IDS
 MAX_PAGE = 1_000_000_000
 
 
-def _not_blank(text: str) -> str:
-    if not text.strip():
-        raise ValueError("is blank; it must say something")
-    return clean(text)
-
-
 Name = Annotated[str, StringConstraints(min_length=1, max_length=MAX_NAME_CHARS), AfterValidator(clean)]
 Aliases = Annotated[list[Name], Field(max_length=MAX_ALIASES)]
 Description = Annotated[str, StringConstraints(max_length=MAX_DESCRIPTION_CHARS), AfterValidator(clean)]
 Metadata = dict[str, Any]
-Content = Annotated[str, StringConstraints(min_length=1, max_length=MAX_TEXT_CHARS), AfterValidator(_not_blank)]
+Content = Annotated[
+    str,
+    StringConstraints(min_length=1, max_length=MAX_TEXT_CHARS),
+    refuse_blank("is blank; it must say something"),
+    AfterValidator(clean),
+]
 InfoSource = Annotated[str, StringConstraints(max_length=MAX_SOURCE_CHARS), AfterValidator(clean)]
 RowId = NonEmptyLabel
 Maker = Annotated[str, StringConstraints(min_length=1, max_length=MAX_CREATOR_CHARS), AfterValidator(clean)]

@@ -47,6 +47,7 @@ from knowhub.web.schemas.parts import (
     VersionedBody,
     clean,
     fill,
+    refuse_blank,
 )
 
 MAX_ITEMS = 1000
@@ -61,21 +62,18 @@ MAX_COUNT = 1_000_000_000
 Score = Annotated[int, Field(ge=1, le=5, strict=True)]
 # A row holds fifty cases and is logged with each vote, so that their texts are limited.
 CaseText = Annotated[str, StringConstraints(max_length=MAX_CASE_CHARS), AfterValidator(clean)]
-TypeName = Annotated[Literal["user_profile", "strategy", "tool", "usecase", "definition", "plan"], Field()]
+TypeName = Literal["user_profile", "strategy", "tool", "usecase", "definition", "plan"]
 TagName = NonEmptyLabel
 Tags = Annotated[dict[TagName, Label | Annotated[list[Label], Field(max_length=MAX_LIST)]], Field(max_length=MAX_LIST)]
 Scopes = Annotated[list[Scope], Field(min_length=1, max_length=MAX_LIST)]
 Types = Annotated[list[TypeName], Field(min_length=1, max_length=len(KnowledgeType))]
 ResourceIds = Annotated[list[ResourceId], Field(max_length=MAX_LIST)]
-
-
-def _question(text: str) -> str:
-    if not text.strip():
-        raise ValueError("is empty; ask for something")
-    return clean(text)
-
-
-Question = Annotated[str, StringConstraints(min_length=1, max_length=MAX_QUERY_CHARS), AfterValidator(_question)]
+Question = Annotated[
+    str,
+    StringConstraints(min_length=1, max_length=MAX_QUERY_CHARS),
+    refuse_blank("is empty; ask for something"),
+    AfterValidator(clean),
+]
 
 
 class Source(Part):

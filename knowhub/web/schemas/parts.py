@@ -87,6 +87,11 @@ def _refuse(find_problem: Callable[[str], str | None]) -> AfterValidator:
     return AfterValidator(check)
 
 
+def refuse_blank(problem: str) -> AfterValidator:
+    """Return a validator that refuses a text of white space alone."""
+    return _refuse(lambda text: None if text.strip() else problem)
+
+
 def _owner(text: str) -> str:
     # A bare name or e-mail address is a user.
     owner = text if ":" in text else f"user:{text}"

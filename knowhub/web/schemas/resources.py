@@ -24,20 +24,15 @@ from knowhub.web.schemas.parts import (
     WarningsAnswer,
     clean,
     fill,
+    refuse_blank,
 )
 
 MAX_TITLE_CHARS = 1_000
 _SEALED = "The secret text. It is encrypted before it is stored; only the answer to `reveal` has it."
-
-
-def _check_name(text: str) -> str:
-    if not text.strip():
-        raise ValueError("is blank; name what it is, such as code, credential, cookie or text")
-    return text
-
-
 Title = Annotated[str, StringConstraints(max_length=MAX_TITLE_CHARS), AfterValidator(clean)]
-ContentType = Annotated[NonEmptyLabel, AfterValidator(_check_name)]
+ContentType = Annotated[
+    NonEmptyLabel, refuse_blank("is blank; name what it is, such as code, credential, cookie or text")
+]
 Prefix = Annotated[str, StringConstraints(max_length=MAX_ID_CHARS), AfterValidator(clean)]
 
 

@@ -24,10 +24,8 @@ class WaitParams(BaseModel):
     wait: bool = Field(default=True, description="With false the answer is a job id, at once.")
 
 
-class LongWorkParams(CallerIds):
+class LongWorkParams(WaitParams, CallerIds):
     """Whether to wait for long work."""
-
-    wait: bool = Field(default=True, description="With false the answer is a job id, at once.")
 
 
 class CompactParams(LongWorkParams):

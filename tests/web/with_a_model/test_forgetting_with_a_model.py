@@ -5,6 +5,7 @@ import pytest
 
 from knowhub.core.language_models import ChatRequest
 from tests.fakes.queued_chat import Answer, QueuedChat
+from tests.web.trees import undo
 from tests.web.with_a_model.test_memories_with_a_model import (
     LI,
     MOVED,
@@ -18,10 +19,6 @@ from tests.web.with_a_model.test_memories_with_a_model import (
 pytestmark = pytest.mark.anyio
 
 
-async def undo(api: httpx.AsyncClient, operation_id: str) -> httpx.Response:
-    return await api.post(f"/api/operations/{operation_id}/undo", json=LI)
-
-
 async def test_undoing_a_commit_takes_back_what_a_model_learnt_from_its_messages_alone(
     api: httpx.AsyncClient, script: list[Answer], model: QueuedChat
 ) -> None:
@@ -32,9 +29,9 @@ async def test_undoing_a_commit_takes_back_what_a_model_learnt_from_its_messages
     committed = await commit_session(api, "s1", said)
     learnt = "Plays the harp." in await list_memories(api)
 
-    undone = await undo(api, committed["operation_id"])
+    undone = await undo(api, committed["operation_id"], **LI)
     contents = list(await list_memories(api))
-    again = await undo(api, committed["operation_id"])
+    again = await undo(api, committed["operation_id"], **LI)
     await commit_session(api, "s1", said)
 
     assert (learnt, undone.status_code, len(undone.json()["undone"])) == (True, 200, 2)

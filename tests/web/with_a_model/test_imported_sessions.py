@@ -11,6 +11,7 @@ from knowhub.cli.importers.writing import ImportWriter
 from knowhub.conversations.messages import Message
 from knowhub.core.request_context import caller_context
 from tests.fakes.queued_chat import Answer
+from tests.web.trees import undo
 from tests.web.with_a_model.test_memories_with_a_model import (
     LI,
     MOVED,
@@ -34,10 +35,6 @@ async def import_sessions(hub: Hub, *said: str) -> str:
     return writer.import_id
 
 
-async def undo(api: httpx.AsyncClient, name: str, **fields: bool) -> httpx.Response:
-    return await api.post(f"/api/operations/{name}/undo", json={**LI, **fields})
-
-
 async def is_read(api: httpx.AsyncClient) -> bool:
     return bool((await get_session(api))["by_model"])
 
@@ -49,7 +46,7 @@ async def test_undoing_an_import_undoes_what_a_model_extracted_from_it(
     import_id = await import_sessions(hub, MOVED)
     await wait_until(lambda: is_read(api))
     assert "Has a cat called Pixel." in await list_memories(api)
-    undone = await undo(api, import_id)
+    undone = await undo(api, import_id, **LI)
 
     assert (undone.status_code, len(undone.json()["undone"])) == (200, 2)
     assert await list_memories(api) == {}
@@ -67,7 +64,7 @@ async def test_extractions_from_later_turns_do_not_belong_to_the_import(
 
     await commit_session(api, "s1", {"role": "user", "content": "My dog is called Byte.", "message_id": "m1"})
 
-    refused = await undo(api, import_id)
+    refused = await undo(api, import_id, **LI)
     assert refused.status_code == 409
     assert "Has a dog called Byte." in await list_memories(api)
 
@@ -82,9 +79,9 @@ async def test_a_large_import_is_undone_with_later_commits(
     await commit_session(api, "later", "I live in Oslo.")
     alone = (await hub.store.group("default", import_id))[0].operation_id
 
-    assert (await undo(api, alone)).status_code == 200
-    assert (await undo(api, import_id)).status_code == 409
-    whole = await undo(api, import_id, with_later=True)
+    assert (await undo(api, alone, **LI)).status_code == 200
+    assert (await undo(api, import_id, **LI)).status_code == 409
+    whole = await undo(api, import_id, with_later=True, **LI)
 
     assert whole.status_code == 200
     assert len(whole.json()["undone"]) > 101

@@ -6,13 +6,11 @@ from typing import Any
 import httpx
 import pytest
 
-from knowhub.bootstrap import open_hub
 from knowhub.core.language_models import ChatFailed, ChatRequest, FailureReason
 from knowhub.settings import Settings
-from knowhub.web.app import create_app
 from knowhub.wiring.adapters import Overrides
 from tests.fakes.queued_chat import QueuedChat
-from tests.web.conftest import client_of
+from tests.web.conftest import open_server
 from tests.web.trees import create_keyword
 
 pytestmark = pytest.mark.anyio
@@ -110,6 +108,6 @@ async def test_a_model_that_finds_nothing_leaves_the_candidates_as_they_are(
 
     for what, data in MODELS.items():
         chat = SingleAnswerChat(data)
-        async with open_hub(settings, Overrides(llm=chat)) as hub, client_of(create_app(settings, hub)) as client:
+        async with open_server(settings, Overrides(llm=chat)) as client:
             assert await list_answers(client) == expected, what
         assert len(chat.questions) >= len(asked), what

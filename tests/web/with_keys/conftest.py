@@ -7,6 +7,7 @@ import pytest
 
 from knowhub.bootstrap import Hub, open_hub
 from knowhub.settings import Settings
+from knowhub.stores.files.filesystem import FileSystem
 from knowhub.wiring.adapters import Overrides
 from tests.builders import FakeClock
 from tests.keys import make_keyed_settings
@@ -19,8 +20,12 @@ def settings(tmp_path: Path) -> Settings:
 
 @pytest.fixture
 def clock() -> FakeClock:
-    """Return a clock for files whose `overrides` use it; other hubs have the real clock."""
     return FakeClock()
+
+
+@pytest.fixture
+def overrides(clock: FakeClock) -> Overrides:
+    return Overrides(clock=clock, files=FileSystem())
 
 
 @pytest.fixture

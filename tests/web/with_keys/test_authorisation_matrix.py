@@ -12,8 +12,6 @@ from knowhub.bootstrap import Hub
 from knowhub.core.clock import iso
 from knowhub.core.request_context import Role
 from knowhub.identity.model import KeyHolder
-from knowhub.stores.files.filesystem import FileSystem
-from knowhub.wiring.adapters import Overrides
 from tests.authorisation import INFOS, KEYWORDS, KNOWLEDGE, ROWS, Ids, Need, RouteRequest
 from tests.authorised_rows import RowMaker, headers
 from tests.builders import FakeClock
@@ -49,11 +47,6 @@ CASES = [
     for (method, path), several in ROWS.items()
     for index, item in enumerate(several)
 ]
-
-
-@pytest.fixture
-def overrides(clock: FakeClock) -> Overrides:
-    return Overrides(clock=clock, files=FileSystem())
 
 
 @pytest.fixture

@@ -1,6 +1,5 @@
 """The gate before every route where keys are asked for, and whose request it then is."""
 
-from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +7,7 @@ import httpx
 import pytest
 from fastapi import FastAPI
 
-from knowhub.bootstrap import Hub, open_hub
+from knowhub.bootstrap import Hub
 from knowhub.core.operation import Unchanged, View
 from knowhub.identity.key_table import KeyTable
 from knowhub.identity.model import KeyHolder
@@ -16,21 +15,14 @@ from knowhub.identity.service import IdentityService
 from knowhub.settings import Settings
 from knowhub.web.app import create_app
 from knowhub.web.request_guard import BODY
-from knowhub.wiring.adapters import Overrides
 from tests.builders import CountedIds, FakeClock
 from tests.keys import ROOT_KEY, issue_key, issue_key_text, key_headers, text_of
-from tests.web.conftest import client_of
+from tests.web.conftest import client_of, make_post_scope
 
 pytestmark = pytest.mark.anyio
 
 KEYS = "/api/admin/keys"
 ROOT = {"X-API-Key": ROOT_KEY}
-
-
-@pytest.fixture
-async def hub(settings: Settings, clock: FakeClock) -> AsyncIterator[Hub]:
-    async with open_hub(settings, Overrides(clock=clock)) as opened:
-        yield opened
 
 
 # ── the gate ──────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -174,14 +166,7 @@ async def test_a_request_without_a_key_is_refused_before_its_body_is_read(app: F
     async def send(message: Any) -> None:  # noqa: ANN401 -- an ASGI message
         sent.append(dict(message))
 
-    scope: dict[str, Any] = {
-        "type": "http",
-        "method": "POST",
-        "path": "/api/knowledge",
-        "raw_path": b"/api/knowledge",
-        "query_string": b"",
-        "headers": [(b"host", b"hub"), (b"content-type", b"application/json")],
-    }
+    scope = make_post_scope("/api/knowledge")
     await app(scope, receive, send)
 
     assert sent[0]["status"] == 401

@@ -1,32 +1,22 @@
 """The routes that make, list, replace and end keys."""
 
-from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 
-from knowhub.bootstrap import Hub, open_hub
+from knowhub.bootstrap import Hub
 from knowhub.core.request_context import Role
 from knowhub.identity.model import KeyHolder
 from knowhub.settings import Settings
-from knowhub.web.app import create_app
-from knowhub.wiring.adapters import Overrides
-from tests.builders import FakeClock
 from tests.keys import ROOT_KEY, issue_key, issue_key_text, key_headers, text_of
-from tests.web.conftest import client_of
+from tests.web.conftest import open_server
 
 pytestmark = pytest.mark.anyio
 
 KEYS = "/api/admin/keys"
 ROOT = {"X-API-Key": ROOT_KEY}
-
-
-@pytest.fixture
-async def hub(settings: Settings, clock: FakeClock) -> AsyncIterator[Hub]:
-    async with open_hub(settings, Overrides(clock=clock)) as opened:
-        yield opened
 
 
 async def test_a_key_is_shown_once_and_listed_without_its_text(api: httpx.AsyncClient) -> None:
@@ -166,7 +156,7 @@ async def test_key_operations_show_no_hash_and_cannot_be_undone(api: httpx.Async
 
 async def test_without_auth_only_the_local_principal_creates_keys(tmp_path: Path) -> None:
     settings = Settings(data_dir=tmp_path / "open", owner="user:local")
-    async with open_hub(settings) as hub, client_of(create_app(settings, hub)) as client:
+    async with open_server(settings) as client:
         made = await client.post(KEYS, json={"user_id": "li"})
         listed = [await client.get(KEYS, params=params) for params in ({}, {"user_id": "li"})]
 

@@ -11,9 +11,7 @@ from knowhub.bootstrap import Hub
 from knowhub.core.request_context import Role
 from knowhub.identity.key_table import OP as NOTE_USE
 from knowhub.identity.model import KeyHolder
-from knowhub.stores.files.filesystem import FileSystem
 from knowhub.web.mcp.tools import TOOLS, McpTool
-from knowhub.wiring.adapters import Overrides
 from tests.authorisation import ROWS, Need, RouteRequest
 from tests.authorised_rows import RowMaker, headers
 from tests.keys import issue_key, key_headers, text_of
@@ -80,11 +78,6 @@ CASES = [
     # they like, and nothing of it names the caller (`tests/web/test_hooks.py`).
     if method in {"POST", "PUT", "PATCH"} and row.body is not None and path not in {"/mcp", "/api/hooks/{host}/{event}"}
 ]
-
-
-@pytest.fixture
-def overrides() -> Overrides:
-    return Overrides(files=FileSystem())
 
 
 @pytest.mark.parametrize(("method", "path", "row"), CASES)

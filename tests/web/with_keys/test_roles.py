@@ -275,14 +275,6 @@ async def test_a_keyword_does_not_name_a_hidden_parent(li: RoleCaller, chen: Rol
         assert (whole["parent_id"], whole["level"]) == (hidden["id"], 3)
 
 
-async def test_index_lag_is_shown_only_to_callers_who_see_the_whole_account(li: RoleCaller, admin: RoleCaller) -> None:
-    await admin.ask("POST", KNOWLEDGE, 201, content="somebody else writes")
-
-    lags = [(await who.ask("GET", f"{KNOWLEDGE}/search?q=writes"))["index_lag"] for who in (li, admin)]
-
-    assert lags == [0, 1]
-
-
 async def test_admins_of_an_agent_have_separate_retry_keys(api: httpx.AsyncClient, hub: Hub) -> None:
     holders = [KeyHolder(user, "crawler") for user in ("li", "wang")]
     keys = [text_of(await issue_key(hub, holder, Role.ADMIN)) for holder in holders]

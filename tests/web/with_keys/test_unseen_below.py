@@ -22,7 +22,11 @@ JOURNEYS: dict[str, list[tuple[str, str, dict[str, object]]]] = {
     "delete and detach": [("DELETE", KEYWORDS + "/TOP", {"info_policy": "detach"})],
     "delete where infos forbid it": [("DELETE", KEYWORDS + "/TOP", {"info_policy": "forbid"})],
     "merge": [("POST", KEYWORDS + "/TOP/merge", {"into": "OTHER"})],
-    "delete and bring back": [("DELETE", KEYWORDS + "/TOP", {}), ("POST", OPERATIONS + "/LAST/undo", {})],
+    "delete and bring back": [
+        ("DELETE", KEYWORDS + "/TOP", {}),
+        ("GET", OPERATIONS + "/LAST", {}),
+        ("POST", OPERATIONS + "/LAST/undo", {}),
+    ],
     "merge and bring back": [
         ("POST", KEYWORDS + "/TOP/merge", {"into": "OTHER"}),
         ("POST", OPERATIONS + "/LAST/undo", {"dry_run": True}),

@@ -14,9 +14,6 @@ from knowhub.keywords.model import ROOT_ID, InfoQuery, SearchStatus
 from knowhub.knowledge.model import ListQuery, Order, SearchQuery
 from knowhub.operations.model import OperationFilter
 from knowhub.resources.model import ResourceQuery
-from knowhub.stores.files.filesystem import FileSystem
-from knowhub.wiring.adapters import Overrides
-from tests.builders import FakeClock
 from tests.keys import root_caller
 from tests.visible_world import INFOS, KEYWORDS, KNOWLEDGE, NAMES, RESOURCES, OracleCaller, VisibleWorld, make_callers
 
@@ -27,11 +24,6 @@ ALL = 1_000
 _ID = re.compile(
     r"knowledge-[0-9]{8}-[0-9a-f]+|of/[0-9]{7}|[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}"
 )
-
-
-@pytest.fixture
-def overrides(clock: FakeClock) -> Overrides:
-    return Overrides(clock=clock, files=FileSystem())
 
 
 async def test_answers_equal_an_oracle_while_scopes_change(hub: Hub) -> None:
