@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from hashlib import blake2b
 from itertools import chain, islice
 from pathlib import Path
-from typing import Final, Generic
+from typing import Final
 
 import numpy as np
 
@@ -17,6 +17,7 @@ from knowhub.core.language_models import Vector
 from knowhub.core.projection import LogMark
 from knowhub.core.recall import MissingVector
 from knowhub.engine.account import SearchableRows, seq_of_change
+from knowhub.search.index_files import FollowingIndex
 from knowhub.search.texts import HeadT, Texts
 from knowhub.search.vector_files import Rejection, RetryPolicy, VectorFiles, VectorNote
 from knowhub.search.vectors import Matrix, Rows, Similarities, Vectors, make_row_type
@@ -41,15 +42,12 @@ class PendingText:
         return int.from_bytes(blake2b(self.text.encode("utf-8", "replace"), digest_size=8).digest(), "little")
 
 
-class AccountVectors(Generic[HeadT]):
+class AccountVectors(FollowingIndex[HeadT, VectorFiles]):
     """Follows the log like the lexical index. Vectors of another `model` are ignored."""
 
     def __init__(self, folder: Path, records: SearchableRows[HeadT], texts: Texts, log: LogMark, model: str) -> None:
-        self._records = records
-        self._texts = texts
-        self._log = log
+        super().__init__(VectorFiles(folder), records, texts, log)
         self._model = model
-        self._files = VectorFiles(folder)
         self._note: VectorNote | None = None
         self.vectors: Vectors | None = None
         self._waiting: dict[str, int] = {}
@@ -83,16 +81,6 @@ class AccountVectors(Generic[HeadT]):
         """Return whether there is a text to embed: a pending one, or a rejected one whose pause is over."""
         return bool(self._waiting) or next(self._iter_due(now), None) is not None
 
-    @property
-    def erase_seq(self) -> int | None:
-        """The number of the newest erase that the file contains; None if there is no file."""
-        return self._files.erase_seq
-
-    @property
-    def is_empty(self) -> bool:
-        """Whether the account has neither vectors nor pending texts."""
-        return not self._waiting and self.erase_seq is None
-
     def can_compare(self, query: Matrix) -> bool:
         """Return whether a query has the dimensions of the stored vectors."""
         return self.vectors is None or self.vectors.dimensions == len(query)
@@ -105,15 +93,11 @@ class AccountVectors(Generic[HeadT]):
         self._note = self.vectors = None
         self._load_pending()
 
-    def follow(self, row_id: str, seq: int) -> None:
-        """Note that an operation may have changed the text of a record."""
-        head = self._records.find_changed(row_id, seq)
-        if head is None:
-            return
+    def _note_change(self, head: HeadT) -> None:
         self._changes += 1
-        self._drop(row_id)
+        self._drop(head.id)
         if head.live:
-            self._waiting[row_id] = head.text_num
+            self._waiting[head.id] = head.text_num
 
     async def compare(self, query: Matrix, groups: Sequence[frozenset[str]]) -> Similarities:
         """Compare a query with the records that have one facet of each group."""

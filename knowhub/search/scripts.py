@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from knowhub.core.language_models import Embedder, EmbeddingFailed, FailureReason, Vector
+from knowhub.search.analysis import HAN
 
 _CHARACTERS: Final = {
     "latin": "A-Za-zªº\u00c0-\u024f\u1e00-\u1eff",
@@ -21,7 +22,7 @@ _CHARACTERS: Final = {
     "thai": "\u0e00-\u0e7f",
     "kana": "\u3041-\u30ff",
     "hangul": "\u1100-\u11ff\uac00-\ud7af",
-    "han": "々〇\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff",
+    "han": HAN,
 }
 _SCRIPTS: Final = {name: re.compile(f"[{characters}]") for name, characters in _CHARACTERS.items()}
 _OTHER: Final = re.compile(rf"[^\W\d_{''.join(_CHARACTERS.values())}]")

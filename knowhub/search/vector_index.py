@@ -4,7 +4,7 @@ import asyncio
 from array import array
 from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
 from pathlib import Path
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, Final, TypeVar
 
 from knowhub.core.errors import Unavailable
 from knowhub.core.language_models import Embedder, EmbeddingFailed, FailureReason, TextRefused, Vector
@@ -98,7 +98,7 @@ class BatchEmbedder:
         return not is_zero(vector)
 
 
-class VectorIndex(AccountIndexes[AccountVectors[HeadT]], Generic[HeadT]):
+class VectorIndex(AccountIndexes[AccountVectors[HeadT], HeadT]):
     """Follows the store like the lexical index. Only the leader embeds and writes."""
 
     def __init__(
@@ -110,10 +110,7 @@ class VectorIndex(AccountIndexes[AccountVectors[HeadT]], Generic[HeadT]):
         embedding: BatchEmbedder,
         retry_policy: RetryPolicy,
     ) -> None:
-        super().__init__(folder)
-        self._log = log
-        self._records = records
-        self._texts = texts
+        super().__init__(folder, log, records, texts)
         self._embedding = embedding
         self._work: asyncio.Task[None] | None = None
         self._asking: set[asyncio.Task[Any]] = set()

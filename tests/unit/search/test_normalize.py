@@ -3,11 +3,8 @@
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from opencc import OpenCC
 
-from knowhub.search.keyword_text import normalize_name
-
-to_simplified = OpenCC("t2s").convert
+from knowhub.search.keyword_text import normalize_name as normalize
 
 # What the rules look at, so that arbitrary text meets them often.
 TRICKY = st.text(
@@ -16,10 +13,6 @@ TRICKY = st.text(
 
 # What most names are made of, which is read in one go.
 PLAIN = st.text(st.sampled_from("aCb.#*+-_ ,/(13乾坤薴著機的薯龜鿿一"), max_size=12)
-
-
-def normalize(text: str) -> str:
-    return normalize_name(text, to_simplified)
 
 
 @pytest.mark.parametrize(
@@ -117,14 +110,3 @@ def test_ascii_and_unicode_paths_give_the_same_form(text: str) -> None:
     wide_space = "\u3000"
 
     assert normalize(text) == normalize(text + wide_space) == normalize(wide_space + text)
-
-
-def test_the_fold_is_the_callers() -> None:
-    assert normalize_name("数据库", lambda text: text.replace("库", "庫")) == "数据庫"
-
-
-def test_a_fold_that_never_settles_does_not_hang() -> None:
-    def swap(text: str) -> str:
-        return "".join({"甲": "乙", "乙": "甲"}.get(char, char) for char in text)
-
-    assert normalize_name("甲", swap) in {"甲", "乙"}
