@@ -101,11 +101,9 @@ class AccountVectors(FollowingIndex[HeadT, VectorFiles]):
 
     async def compare(self, query: Matrix, groups: Sequence[frozenset[str]]) -> Similarities:
         """Compare a query with the records that have one facet of each group."""
-        vectors = self.vectors
-        if vectors is None or vectors.dimensions != len(query):
-            vectors = Vectors(len(query))
+        vectors = Vectors(len(query)) if self.vectors is None else self.vectors
         # In a thread: comparing with a hundred thousand takes ten milliseconds.
-        return await asyncio.to_thread(vectors.run_comparison, vectors.start_comparison(query, groups))
+        return await asyncio.to_thread(vectors.start_comparison(query, groups))
 
     async def find_best(
         self, similarities: Similarities, accept: Callable[[HeadT], bool], limit: int

@@ -73,7 +73,7 @@ class QueryVectors:
             return await asyncio.wait_for(asyncio.shield(running), deadline - now)
         except TimeoutError as problem:
             detail = f"no answer within {self._budget_s:g} s"
-            self.embedder.note_failure(detail)
+            self.embedder.last_failure = detail
             raise EmbeddingFailed(FailureReason.TIMEOUT, detail) from problem
 
     async def close(self) -> None:
@@ -93,8 +93,8 @@ class QueryVectors:
         if reading.skill:
             vectors = await self.embedder.embed([text], _PATIENCE * self._budget_s, query=True)
             if is_zero(vectors[0]):
-                self.embedder.note_failure("it answered zeros")
-                raise EmbeddingFailed(FailureReason.FAILURE, "it answered zeros")
+                self.embedder.last_failure = "it answered zeros"
+                raise EmbeddingFailed(FailureReason.FAILURE, self.embedder.last_failure)
             found = QueryVector(np.array(vectors[0], dtype=np.float32), reading)
         if len(text) <= _CACHED_CHARS:
             self._cache[text] = found

@@ -43,12 +43,12 @@ class AccountIndex(FollowingIndex[HeadT, FullText]):
         super().__init__(FullText(folder), records, texts, log)
         self._search_wait_s = search_wait_s
         self._tail = Tail()
+        self._files.load(self._is_valid)
         # The numbers of the texts that are neither in the index on disk nor in the tail, oldest first.
-        self._unread: deque[int] = deque()
+        self._unread = deque(records.numbers_after(self._files.built.seq if self._files.built else 0))
         self._gone: dict[str, int] = {}
         self._writing = asyncio.Lock()
         self._reading = asyncio.Lock()
-        self._load_pending()
 
     @property
     def lag(self) -> int:
@@ -92,7 +92,9 @@ class AccountIndex(FollowingIndex[HeadT, FullText]):
             passed[number] = head
             return True
 
-        terms, statistics = self._make_terms(query, counts), self._count_terms()
+        terms = self._make_terms(query, counts)
+        # The tail is scored with the index's own figures, so that the two lists can be merged.
+        statistics = self._files.statistics if self._files.built else Statistics(len(self._tail), self._tail.terms)
         found = self._tail.search(terms, counts, statistics, groups, passes, limit) if self._tail else []
         on_disk = 0
         for score, number in self._files.search(query, groups, limit + _SPARE_HITS):
@@ -171,25 +173,17 @@ class AccountIndex(FollowingIndex[HeadT, FullText]):
 
     def reload(self) -> None:
         """Take in what the leader has committed since."""
-        if self._files.load(self._is_valid):
-            self._drop_indexed()
-
-    def _load_pending(self) -> None:
-        """Use the index on disk where it fits the log, and note all that it lacks."""
-        self._files.load(self._is_valid)
-        seq = self._files.built.seq if self._files.built else 0
-        self._unread = deque(self._records.numbers_after(seq))
-
-    def _is_valid(self, built: IndexNote) -> bool:
-        return built.fits(self._log)
-
-    def _drop_indexed(self) -> None:
-        seq = self._files.built.seq if self._files.built else 0
+        if not self._files.load(self._is_valid) or self._files.built is None:
+            return
+        seq = self._files.built.seq
         absorbed = [document.number for document in self._tail.documents() if seq_of_change(document.number) <= seq]
         self._tail.remove(absorbed)
         while self._unread and seq_of_change(self._unread[0]) <= seq:
             self._unread.popleft()
         self._gone = {row_id: gone for row_id, gone in self._gone.items() if gone > seq}
+
+    def _is_valid(self, built: IndexNote) -> bool:
+        return built.fits(self._log)
 
     async def _index_tail(self, limit: TimeLimit) -> None:
         """Analyse what was written since, until the time is over.
@@ -227,10 +221,6 @@ class AccountIndex(FollowingIndex[HeadT, FullText]):
             indexed = self._files.document_frequency(term) if self._files.built else pending
             terms.append(QueryTerm(term, weight, indexed, count_words(term), pending))
         return terms
-
-    def _count_terms(self) -> Statistics:
-        # The tail is scored with the index's own figures, so that the two lists can be merged.
-        return self._files.statistics if self._files.built else Statistics(len(self._tail), self._tail.terms)
 
     def _note(
         self, seq: int, before: Statistics, documents: Sequence[Document], *, new_build: bool = False

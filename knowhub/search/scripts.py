@@ -197,13 +197,9 @@ class ScriptSkills:
         if unknown:
             raise ValueError(f"{', '.join(unknown)}: no known script. Known are {', '.join(PROBES)}")
         self._embedder = embedder
-        self._read = read
+        # The scripts that a setting says are read, whatever is measured; None if it says nothing.
+        self.overruling = read
         self._probing: dict[str, asyncio.Task[ScriptSkill]] = {}
-
-    @property
-    def overruling(self) -> Collection[str] | None:
-        """The scripts that a setting says are read, whatever is measured; None if it says nothing."""
-        return self._read
 
     @property
     def measured(self) -> Mapping[str, ScriptSkill]:
@@ -247,7 +243,7 @@ class ScriptSkills:
                 raise EmbeddingFailed(FailureReason.FAILURE, "it answers zeros to every text")
             asked, answered = await self._embed_probes(name)
         skill = _score_probes(asked, answered)
-        return skill if self._read is None else replace(skill, skill=float(name in self._read))
+        return skill if self.overruling is None else replace(skill, skill=float(name in self.overruling))
 
     async def _embed_probes(self, name: str) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
         questions, answers = zip(*PROBES[name], strict=True)

@@ -1,12 +1,12 @@
 """Builds the search indexes: lexical, and vectors beside them where there is an embedder."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Generic
+from typing import Any, Generic
 
 import orjson
 
@@ -90,18 +90,18 @@ class Indexes:
             adapters, folder / "context", ContextTexts(), queries, limited
         )
         self.tree: SearchIndex[Node | Info] = _search_index(adapters, folder / "tree", TreeTexts(), queries, forever)
+        self.families: Sequence[SearchIndex[Any]] = (self.records, self.memories, self.tree)
         self.outbox = Outbox(store, self.memories.vectors, adapters.clock)
 
     async def close(self) -> None:
         """Stop embedding."""
-        await self.tree.vector_files.close()
-        await self.memories.vector_files.close()
-        await self.records.vector_files.close()
+        for index in reversed(self.families):
+            await index.vector_files.close()
 
     @property
     def lag(self) -> int:
         """The number of rows that are not indexed yet, by their words or by their meaning."""
-        return self.records.lag + self.memories.lag + self.tree.lag
+        return sum(index.lag for index in self.families)
 
     async def publish_embedder(self) -> None:
         """Tell other processes the embedder with which this one, the leader, makes the vectors. Raises OSError."""
@@ -128,7 +128,7 @@ class Indexes:
     async def rebuild(self, progress: Callable[[int, int], None], account: str | None = None) -> int:
         """Rebuild all indexes of one account, or of all; return the number of rows in them. Raises Unavailable."""
         rows = 0
-        for index in (self.records, self.memories, self.tree):
+        for index in self.families:
             rows += await index.rebuild(partial(_add_progress, progress, rows), account)
         return rows
 
