@@ -19,7 +19,7 @@ from knowhub.core.recall import MissingVector
 from knowhub.engine.account import SearchableRows, seq_of_change
 from knowhub.search.index_files import FollowingIndex
 from knowhub.search.texts import HeadT, Texts
-from knowhub.search.vector_files import Rejection, RetryPolicy, VectorFiles, VectorNote
+from knowhub.search.vector_files import Rejection, VectorFiles, VectorNote, make_rejection
 from knowhub.search.vectors import Matrix, Rows, Similarities, Vectors, make_row_type
 
 # A file is rewritten if this share of its rows is old, and at least so many rows.
@@ -158,13 +158,13 @@ class AccountVectors(FollowingIndex[HeadT, VectorFiles]):
         """Write vectors durably. Raises Unavailable."""
         await self._write_current(embedded, np.array(vectors, dtype=np.float32))
 
-    def reject(self, text: PendingText, policy: RetryPolicy) -> None:
-        """Note that the embedder rejects a text: until it changes, it is tried again as the policy says."""
+    def reject(self, text: PendingText, now: float) -> None:
+        """Note that the embedder rejects a text: until it changes, it is tried again after pauses."""
         if self._get_missing_number(text.row_id) == text.number:
             before = self._rejected.get(text.row_id)
             self._drop(text.row_id)
             attempts = 1 if before is None else before.attempts + 1
-            self._rejected[text.row_id] = policy.reject(text.number, attempts)
+            self._rejected[text.row_id] = make_rejection(text.number, attempts, self._texts.max_attempts, now)
 
     async def request_retry(self, row_id: str) -> None:
         """Make a rejected row pending again, in the leader process too. Raises Unavailable."""

@@ -49,10 +49,10 @@ class QueryVectors:
     The searches of a request, which come one after another, share one call for their query, and wait for it once.
     """
 
-    def __init__(self, embedder: MonitoredEmbedder, literacy: ScriptSkills, budget_s: float) -> None:
+    def __init__(self, embedder: MonitoredEmbedder, skills: ScriptSkills, budget_s: float) -> None:
         self.embedder = embedder
         self._budget_s = budget_s
-        self.literacy = literacy
+        self.skills = skills
         self._cache: OrderedDict[str, QueryVector | None] = OrderedDict()
         # With the time at which nobody waits any longer.
         self._running: dict[str, tuple[asyncio.Task[QueryVector | None], float]] = {}
@@ -88,7 +88,7 @@ class QueryVectors:
         self._cache.pop(text, None)
 
     async def _embed(self, text: str) -> QueryVector | None:
-        reading = await self.literacy.get_skill(text)
+        reading = await self.skills.get_skill(text)
         found = None
         if reading.skill:
             vectors = await self.embedder.embed([text], _PATIENCE * self._budget_s, query=True)
@@ -182,7 +182,7 @@ class HybridIndex(Generic[HeadT]):
         index = self._vectors.account(account)
         own = None if index.vectors is None else index.vectors.get(head.text_num)
         try:
-            reading = await self._queries.literacy.get_skill(text)
+            reading = await self._queries.skills.get_skill(text)
         except EmbeddingFailed:
             return []
         if own is None or not reading.skill:

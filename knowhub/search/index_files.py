@@ -7,13 +7,13 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, ClassVar, Final, Generic, TypeVar
 
 import orjson
 
 from knowhub.core.operation import Change
 from knowhub.core.projection import LogMark, LogPosition
-from knowhub.engine.account import SearchableRows
+from knowhub.engine.account import Account, SearchableRows
 from knowhub.search.texts import HeadT, Texts
 
 NOTE: Final = "built.json"
@@ -31,18 +31,22 @@ NoteT = TypeVar("NoteT", bound=BuildNote)
 
 
 class IndexFiles(ABC, Generic[NoteT]):
-    """The folder of an index. Any process may read it; only the leader writes to it."""
+    """The folder of an index. Any process may read it; only the leader writes to it.
 
-    def __init__(self, folder: Path, note_type: type[NoteT], layout: int) -> None:
+    A note of another `layout` is ignored.
+    """
+
+    note_type: type[NoteT]
+    layout: ClassVar[int]
+
+    def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._note_type = note_type
-        self._layout = layout
 
     def read_note(self) -> NoteT | None:
         """Return the note on disk; None if there is no valid one."""
         try:
             record = orjson.loads((self._folder / NOTE).read_bytes())
-            return self._note_type(**record) if record["layout"] == self._layout else None
+            return self.note_type(**record) if record["layout"] == self.layout else None
         except (OSError, orjson.JSONDecodeError, TypeError, KeyError):
             return None
 
@@ -127,15 +131,13 @@ class FollowingIndex(ABC, Generic[HeadT, FilesT]):
 AccountT = TypeVar("AccountT", bound=FollowingIndex[Any, Any])
 
 
-class AccountIndexes(ABC, Generic[AccountT, HeadT]):
+class AccountIndexes(ABC, Generic[AccountT]):
     """The indexes of all accounts in a folder. Each is opened on first use; an empty one is not remembered."""
 
-    def __init__(
-        self, folder: Path, log: LogMark, records: Callable[[str], SearchableRows[HeadT]], texts: Texts
-    ) -> None:
+    def __init__(self, folder: Path, log: LogMark, get_account: Callable[[str], Account], texts: Texts) -> None:
         self._folder = folder
         self._log = log
-        self._records = records
+        self._get_account = get_account
         self._texts = texts
         self._accounts: dict[str, AccountT] = {}
 

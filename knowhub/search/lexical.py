@@ -5,12 +5,12 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Generic
 
 from knowhub.core.clock import CooperativePause, TimeLimit
 from knowhub.core.projection import LogMark
 from knowhub.core.recall import SearchHit, SearchHits
-from knowhub.engine.account import SearchableRows, seq_of_change
+from knowhub.engine.account import Account, SearchableRows, seq_of_change
 from knowhub.search.analysis import count_words, index_terms, query_terms, weight_terms
 from knowhub.search.full_text import FullText, IndexNote
 from knowhub.search.index_files import AccountIndexes, FollowingIndex
@@ -19,8 +19,6 @@ from knowhub.search.texts import HeadT, Texts
 
 INDEX: Final = "index"
 """Names what is missing, where a search left out rows that are not in the index on disk yet."""
-SEARCH_WAIT_S: Final = 2.0
-"""So long a search analyses and looks through such rows."""
 _INDEX_TURN_S: Final = 0.05
 _REPORTED_EVERY: Final = 64
 # Characters; a few milliseconds of work.
@@ -38,10 +36,8 @@ class AccountIndex(FollowingIndex[HeadT, FullText]):
         records: SearchableRows[HeadT],
         texts: Texts,
         log: LogMark,
-        search_wait_s: float = SEARCH_WAIT_S,
     ) -> None:
         super().__init__(FullText(folder), records, texts, log)
-        self._search_wait_s = search_wait_s
         self._tail = Tail()
         self._files.load(self._is_valid)
         # The numbers of the texts that are neither in the index on disk nor in the tail, oldest first.
@@ -67,13 +63,13 @@ class AccountIndex(FollowingIndex[HeadT, FullText]):
     ) -> SearchHits[HeadT]:
         """Return the `limit` best hits of index and tail together; see `SearchIndex.search`.
 
-        When `search_wait_s` are over, rows that are not looked through yet are left out, and `degraded` says so.
+        Rows that are not looked through when `Texts.search_wait_s` are over are left out, and `degraded` says so.
         """
         query = weight_terms(text)
         lag = self.lag
         if not query:
             return SearchHits((), lag)
-        time_limit = TimeLimit(self._search_wait_s)
+        time_limit = TimeLimit(self._texts.search_wait_s)
         async with self._reading:
             await self._index_tail(time_limit)
             counts, is_whole = await self._tail.count([term for term, _ in query], CooperativePause(), time_limit)
@@ -237,19 +233,11 @@ class AccountIndex(FollowingIndex[HeadT, FullText]):
         )
 
 
-class LexicalIndex(AccountIndexes[AccountIndex[HeadT], HeadT]):
+class LexicalIndex(AccountIndexes[AccountIndex[HeadT]], Generic[HeadT]):
     """The lexical indexes of all accounts over one family of rows, following the log."""
 
-    def __init__(
-        self,
-        folder: Path,
-        log: LogMark,
-        records: Callable[[str], SearchableRows[HeadT]],
-        texts: Texts,
-        search_wait_s: float = SEARCH_WAIT_S,
-    ) -> None:
-        super().__init__(folder, log, records, texts)
-        self._search_wait_s = search_wait_s
+    def __init__(self, folder: Path, log: LogMark, get_account: Callable[[str], Account], texts: Texts) -> None:
+        super().__init__(folder, log, get_account, texts)
         self._wake_lag = _INDEXED_AT_ONCE
         self._wake: Callable[[], None] | None = None
 
@@ -299,4 +287,5 @@ class LexicalIndex(AccountIndexes[AccountIndex[HeadT], HeadT]):
             index.reload()
 
     def _open(self, account: str, folder: Path) -> AccountIndex[HeadT]:
-        return AccountIndex(folder, self._records(account), self._texts, self._log, self._search_wait_s)
+        rows = SearchableRows[HeadT](self._get_account(account), self._texts.indexes)
+        return AccountIndex(folder, rows, self._texts, self._log)

@@ -1,6 +1,5 @@
 """The effect of the settings of a chat model, and what opens its breaker."""
 
-from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 from typing import Any, Protocol, runtime_checkable
 
@@ -25,7 +24,6 @@ from tests.fakes.model_server import (
     BASE_URL,
     MATCH,
     QUESTION,
-    URL,
     FakeTime,
     answer_late,
     chat_client,
@@ -36,12 +34,6 @@ from tests.fakes.model_server import (
 from tests.opened_models import build_model
 
 pytestmark = pytest.mark.anyio
-
-
-@pytest.fixture
-async def server() -> AsyncIterator[respx.Route]:
-    async with respx.mock(assert_all_called=False) as router:
-        yield router.post(URL).mock(return_value=refusal(500, "ill"))
 
 
 def make_settings(**given: Any) -> Settings:  # noqa: ANN401 -- any setting
@@ -63,6 +55,7 @@ def as_counted(chat: object) -> CountedChatModel:
 
 
 async def test_breaker_settings_are_used(server: respx.Route) -> None:
+    server.mock(return_value=refusal(500, "ill"))
     given = make_settings(llm_breaker_failures=2, llm_breaker_cool_down_s=7.0)
 
     async with build_model(open_chat, given) as built:
@@ -75,6 +68,7 @@ async def test_breaker_settings_are_used(server: respx.Route) -> None:
 
 
 async def test_the_breaker_can_be_disabled(server: respx.Route) -> None:
+    server.mock(return_value=refusal(500, "ill"))
     async with build_model(open_chat, make_settings(llm_breaker_failures=0)) as built:
         chat = as_counted(built)
         failed = [await failure_of(chat) for _ in range(10)]
@@ -93,7 +87,6 @@ async def test_the_answer_size_limit_is_used(server: respx.Route) -> None:
 
 
 async def test_models_asked_for_by_name_share_the_spend_limit(server: respx.Route) -> None:
-    server.mock(return_value=completion(MATCH))
     given, timing = make_settings(), FakeTime().timing()
     # One call counts 110 tokens. A second one does not fit.
     open_by_name = chat_models_by_name(given, None, timing, HourlyTokens(250, timing.monotonic))

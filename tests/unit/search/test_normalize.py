@@ -11,9 +11,6 @@ TRICKY = st.text(
     st.sampled_from("aCiİßſ.#*+♯-_ ＃＋．＊\u0301\u0307\u200d\ufe0f\u3164´¨1３乾坤薴著機的，。\ud800"), max_size=12
 )
 
-# What most names are made of, which is read in one go.
-PLAIN = st.text(st.sampled_from("aCb.#*+-_ ,/(13乾坤薴著機的薯龜鿿一"), max_size=12)
-
 
 @pytest.mark.parametrize(
     ("first", "another"),
@@ -101,12 +98,3 @@ def test_normal_forms_have_no_space_and_are_valid_utf8(text: str) -> None:
 
     assert not any(char.isspace() for char in left)
     assert left.encode().decode() == left
-
-
-@given(PLAIN)
-@example("乾坤 C#")
-@example("著作.NET")
-def test_ascii_and_unicode_paths_give_the_same_form(text: str) -> None:
-    wide_space = "\u3000"
-
-    assert normalize(text) == normalize(text + wide_space) == normalize(wide_space + text)
