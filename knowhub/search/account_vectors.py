@@ -13,6 +13,7 @@ from typing import Final
 
 import numpy as np
 
+from knowhub.core.clock import CooperativePause
 from knowhub.core.language_models import Vector
 from knowhub.core.projection import LogMark
 from knowhub.core.recall import MissingVector
@@ -25,7 +26,6 @@ from knowhub.search.vectors import Matrix, Rows, Similarities, Vectors, make_row
 # A file is rewritten if this share of its rows is old, and at least so many rows.
 _WORTH_WRITING_ANEW: Final = 0.33
 _SPARED_ROWS: Final = 1_000
-_READ_PER_TURN: Final = 64
 _TAKEN_PER_TURN: Final = 1_000
 
 
@@ -110,28 +110,27 @@ class AccountVectors(FollowingIndex[HeadT, VectorFiles]):
     ) -> list[tuple[float, HeadT]]:
         """Return the `limit` accepted records that are most similar to a query."""
         found: list[tuple[float, HeadT]] = []
-        for count, (value, number) in enumerate(similarities.iter_best(2 * limit), start=1):
+        pace = CooperativePause()
+        for value, number in similarities.iter_best(2 * limit):
             head = self._records.by_text_num(number)
             # A vector of zeros says nothing.
             if value and head is not None and accept(head):
                 found.append((value, head))
                 if len(found) == limit:
                     break
-            if count % 1000 == 0:
-                await asyncio.sleep(0)
+            await pace.pause()
         return found
 
     async def take_due(self, most: int, now: float) -> list[PendingText]:
         """Return the first due texts that cannot reuse the vector of an equal text. Raises Unavailable."""
         chosen: list[PendingText] = []
-        due = list(islice(chain(self._waiting.items(), self._iter_due(now)), most))
-        for count, (row_id, number) in enumerate(due, start=1):
+        pace = CooperativePause()
+        for row_id, number in list(islice(chain(self._waiting.items(), self._iter_due(now)), most)):
             if self._is_current(number):
                 chosen.append(PendingText(row_id, number, self._texts.embedding_text(self._records.row(row_id))))
             elif self._get_missing_number(row_id) == number:
                 self._drop(row_id)
-            if count % _READ_PER_TURN == 0:
-                await asyncio.sleep(0)
+            await pace.pause()
         return await self._copy_vectors(chosen)
 
     def _iter_due(self, now: float) -> Iterator[tuple[str, int]]:

@@ -141,15 +141,17 @@ class HybridIndex(Generic[HeadT]):
             asking.cancel()
         vectors = self._vectors.account(account)
         lag = max(words.index_lag, vectors.lag)
+        query, degraded = None, list(words.degraded)
         try:
             query = asking.result()
         except EmbeddingFailed:
-            return replace(words, hits=words.hits[:limit], index_lag=lag, degraded=[*words.degraded, EMBEDDER])
-        if query is None:
-            return replace(words, hits=words.hits[:limit], index_lag=lag)
-        if not self._vectors.can_compare(account, query.vector):
+            degraded.append(EMBEDDER)
+        if query is not None and not self._vectors.can_compare(account, query.vector):
             self._queries.remove(text)
-            return replace(words, hits=words.hits[:limit], index_lag=lag, degraded=[*words.degraded, EMBEDDER])
+            query = None
+            degraded.append(EMBEDDER)
+        if query is None:
+            return replace(words, hits=words.hits[:limit], index_lag=lag, degraded=degraded)
         accepted = {hit.head.id for hit in words.hits}
         similarities = await vectors.compare(query.vector, groups)
         near = await vectors.find_best(similarities, lambda head: head.id in accepted or accept(head), many)

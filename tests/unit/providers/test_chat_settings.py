@@ -1,7 +1,7 @@
 """The effect of the settings of a chat model, and what opens its breaker."""
 
 from contextlib import AsyncExitStack
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import httpx
 import pytest
@@ -12,11 +12,11 @@ from knowhub.core.language_models import (
     AnswerRejected,
     ChatFailed,
     ChatModel,
-    CountedModel,
     FailureReason,
     ModelUnavailable,
 )
 from knowhub.core.model_calls import ModelConversation
+from knowhub.providers.chat import ChatClient
 from knowhub.providers.http import RequestTiming
 from knowhub.settings import Settings
 from knowhub.wiring.models import chat_models_by_name, open_chat_model
@@ -44,13 +44,8 @@ async def open_chat(given: Settings, timing: RequestTiming, stack: AsyncExitStac
     return await open_chat_model(given, timing, stack, HourlyTokens(given.llm_tokens_per_hour, timing.monotonic))
 
 
-@runtime_checkable
-class CountedChatModel(ChatModel, CountedModel, Protocol):
-    """A chat model that counts its calls."""
-
-
-def as_counted(chat: object) -> CountedChatModel:
-    assert isinstance(chat, CountedChatModel)
+def as_client(chat: ChatModel | None) -> ChatClient:
+    assert isinstance(chat, ChatClient)
     return chat
 
 
@@ -59,7 +54,7 @@ async def test_breaker_settings_are_used(server: respx.Route) -> None:
     given = make_settings(llm_breaker_failures=2, llm_breaker_cool_down_s=7.0)
 
     async with build_model(open_chat, given) as built:
-        chat = as_counted(built)
+        chat = as_client(built)
         details = [(await failure_of(chat)).detail for _ in range(3)]
 
     assert details[:2] == ["the server answered 500: ill"] * 2
@@ -70,7 +65,7 @@ async def test_breaker_settings_are_used(server: respx.Route) -> None:
 async def test_the_breaker_can_be_disabled(server: respx.Route) -> None:
     server.mock(return_value=refusal(500, "ill"))
     async with build_model(open_chat, make_settings(llm_breaker_failures=0)) as built:
-        chat = as_counted(built)
+        chat = as_client(built)
         failed = [await failure_of(chat) for _ in range(10)]
 
     assert server.call_count == 10
@@ -81,7 +76,7 @@ async def test_the_answer_size_limit_is_used(server: respx.Route) -> None:
     server.mock(return_value=completion({**MATCH, "more": "x" * 3000}))
 
     async with build_model(open_chat, make_settings(llm_max_answer_bytes=2048)) as built:
-        failed = await failure_of(as_counted(built))
+        failed = await failure_of(as_client(built))
 
     assert failed.detail == "the answer is over 2048 bytes"
 
@@ -92,9 +87,9 @@ async def test_models_asked_for_by_name_share_the_spend_limit(server: respx.Rout
     open_by_name = chat_models_by_name(given, None, timing, HourlyTokens(250, timing.monotonic))
 
     async with open_by_name("first") as first:
-        await as_counted(first).chat(QUESTION, 60)
+        await as_client(first).chat(QUESTION, 60)
     async with open_by_name("second") as second:
-        refused = await failure_of(as_counted(second))
+        refused = await failure_of(as_client(second))
 
     assert refused.detail == "the spend limit of 250 tokens an hour is reached"
     assert server.call_count == 1
