@@ -29,7 +29,6 @@ from benchmarks.bench_retrieval import TOP_K, lines, relevance, scores
 from benchmarks.servers import PACKAGED, knowhub, running
 from knowhub.context import uri
 from knowhub.context.model import PARTS, ContextSummary, MemoryCategory
-from knowhub.context.queries import SEARCHED_TEXTS
 from knowhub.context.retrieval.blocks import make_blocks
 from knowhub.context.retrieval.ranking import ScoredHit
 from knowhub.context.retrieval.search import MemorySearch
@@ -40,7 +39,6 @@ from knowhub.core.ids import RandomIds
 from knowhub.core.operation import Draft, Write
 from knowhub.core.request_context import RequestContext, caller_context
 from knowhub.core.scopes import visibility_facets
-from knowhub.engine.account import SearchableRows
 from knowhub.search.lexical import LexicalIndex
 from knowhub.search.texts import ContextTexts
 from knowhub.stores.files.filesystem import FileSystem
@@ -135,10 +133,7 @@ async def _speed(folder: Path) -> None:
     """Ask in turns the search, and the bare index with the assembly of as many blocks; in one process, no HTTP."""
     store = open_store(folder, FileSystem(), SystemClock(), RandomIds(), COLLECTIONS)
 
-    def searchable(name: str) -> SearchableRows[ContextSummary]:
-        return SearchableRows(store.account(name), SEARCHED_TEXTS)
-
-    index: LexicalIndex[ContextSummary] = LexicalIndex(folder / "lexical", store, searchable, ContextTexts())
+    index: LexicalIndex[ContextSummary] = LexicalIndex(folder / "lexical", store, store.account, ContextTexts())
     index.account(ACCOUNT)
     store.subscribe(index)
     await _talk(store)

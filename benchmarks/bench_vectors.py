@@ -43,7 +43,7 @@ async def _compare(share: float, mask: "np.ndarray", vectors: Vectors, matrix: M
         return [int(item) for item in best[np.argsort(-values[best])]]
 
     async def ours(query: Matrix) -> Sequence[int]:
-        likeness = await asyncio.to_thread(vectors.run_comparison, vectors.start_comparison(query, groups))
+        likeness = await asyncio.to_thread(vectors.start_comparison(query, groups))
         return [number for _, number in islice(likeness.iter_best(TOP_K), TOP_K)]
 
     exact = [set(allowed[np.argsort(-(matrix[allowed] @ query))[:TOP_K]].tolist()) for query in queries]

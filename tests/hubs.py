@@ -1,13 +1,16 @@
 """Open hubs whose upkeep runs only when the test calls it."""
 
-from collections.abc import AsyncIterator
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from collections.abc import Mapping
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
+from typing import Any
 
 from knowhub.bootstrap import Hub, open_hub
+from knowhub.core.clock import Clock
 from knowhub.core.collection import Collections
 from knowhub.core.language_models import Embedder
 from knowhub.knowledge.model import NewKnowledge
+from knowhub.search.vector_files import VectorFiles
 from knowhub.settings import Settings
 from knowhub.stores.files.data_directory import DataDirectory
 from knowhub.stores.files.filesystem import FileSystem
@@ -19,14 +22,34 @@ from tests.builders import OWNER, FakeClock, local
 from tests.pure_decisions import run_twice
 
 
-@asynccontextmanager
-async def open_search_hub(
-    folder: Path, index_batch: int = 1000, embedder: Embedder | None = None
-) -> AsyncIterator[Hub]:
-    """Open a hub whose upkeep runs only when the test calls it, and once at the end."""
-    settings = Settings(data_dir=folder, owner=OWNER, index_batch=index_batch, embedding_search_budget_s=30.0)
-    async with open_hub(settings, Overrides(embedder=embedder, run_decision=run_twice), maintain=False) as hub:
-        yield hub
+def open_search_hub(
+    folder: Path,
+    embedder: Embedder | None = None,
+    clock: Clock | None = None,
+    **settings: Any,  # noqa: ANN401 -- any setting
+) -> AbstractAsyncContextManager[Hub]:
+    """Open a hub whose searches wait long for the embedder."""
+    given = Settings(data_dir=folder, owner=OWNER, embedding_search_budget_s=30.0, **settings)
+    return open_hub(given, Overrides(embedder=embedder, clock=clock, run_decision=run_twice), maintain=False)
+
+
+async def embed_pending(hub: Hub) -> None:
+    """Index and embed all records that wait."""
+    if hub.indexes.records.vectors is not None:
+        await hub.indexes.records.vectors.embed_pending()
+    await hub.maintenance.tick()
+
+
+def read_vectors(folder: Path, family: str = "") -> Mapping[int, bytes]:
+    """Return every vector on the disk by the number of its text; of memories, the family is `context`."""
+    by_number: dict[int, bytes] = {}
+    for account in sorted((folder / "indexes" / family / "vectors").glob("*")):
+        files = VectorFiles(account)
+        note = files.read_note()
+        # A process that was killed before its first note has written no vector.
+        rows = () if note is None else files.read(note)
+        by_number |= {int(row["number"]): row["vector"].tobytes() for row in rows}
+    return by_number
 
 
 async def save_record(hub: Hub, new: NewKnowledge) -> str:

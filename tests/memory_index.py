@@ -1,25 +1,23 @@
-"""Memories in a hub whose upkeep runs only when a test calls it, and their vectors on disk."""
+"""Memories in the hub of a test, and their vectors."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Any
 
-from knowhub.bootstrap import Hub, open_hub
+from knowhub.bootstrap import Hub
 from knowhub.context.events import OutboxEvent
 from knowhub.context.model import ContextSummary
 from knowhub.context.outbox import OutboxStatus
 from knowhub.context.queries import list_memories
-from knowhub.core.language_models import Embedder, FailureReason, TextRefused
+from knowhub.core.language_models import FailureReason, TextRefused
 from knowhub.core.request_context import RequestContext
-from knowhub.search.vector_files import RetryPolicy, VectorFiles
+from knowhub.search.texts import MAX_MEMORY_ATTEMPTS
+from knowhub.search.vector_files import LONGEST_PAUSE_S
 from knowhub.search.vector_index import VectorIndex
-from knowhub.settings import Settings
-from knowhub.wiring.adapters import Overrides
-from knowhub.wiring.indexes import MAX_MEMORY_ATTEMPTS
 from tests.builders import FakeClock, local
 from tests.context_rows import ACCOUNT, OWNER, draft, part_rows, session_at
 from tests.fakes.hashing_embedder import HashingEmbedder
+from tests.hubs import read_vectors
 
 POISON = "the poisoned one"
 TEXTS = ["the zebra is striped", POISON, "anna likes green tea"]
@@ -35,14 +33,6 @@ class PickyEmbedder(HashingEmbedder):
     def _judge(self, texts: Sequence[str]) -> Exception | None:
         refuses = not self.is_mended and any(POISON in text for text in texts)
         return TextRefused(FailureReason.FAILURE, "not this one") if refuses else None
-
-
-def memory_hub(
-    folder: Path, embedder: Embedder | None = None, clock: FakeClock | None = None
-) -> AbstractAsyncContextManager[Hub]:
-    """Open a hub; see `tests/hubs.py`."""
-    settings = Settings(data_dir=folder, owner=OWNER, embedding_search_budget_s=30.0)
-    return open_hub(settings, Overrides(embedder=embedder, clock=clock or FakeClock()), maintain=False)
 
 
 async def write_rows(hub: Hub, rows: Sequence[Mapping[str, Any]], account: str = ACCOUNT) -> None:
@@ -69,30 +59,17 @@ def list_live_summaries(hub: Hub, account: str = ACCOUNT) -> dict[int, ContextSu
     return {head.text_num: head for head in list_memories(hub.store.view(account))}
 
 
-def read_vectors(folder: Path) -> Mapping[int, bytes]:
-    """Return every vector on the disk by the number of its text."""
-    by_number: dict[int, bytes] = {}
-    for account in sorted((folder / "indexes" / "context" / "vectors").glob("*")):
-        files = VectorFiles(account)
-        note = files.read_note()
-        if note is None:
-            # A process that was killed before its first note has written no vector.
-            continue
-        by_number |= {int(row["number"]): row["vector"].tobytes() for row in files.read(note)}
-    return by_number
-
-
 async def rebuild_vectors(hub: Hub, folder: Path) -> Mapping[int, bytes]:
     """Build the vectors anew, and return them by the number of their text."""
     await vectors_of(hub).rebuild(lambda _done, _total: None)
-    return read_vectors(folder)
+    return read_vectors(folder, "context")
 
 
 async def drain_outbox(hub: Hub, clock: FakeClock) -> None:
     """Embed until only dead letters are left."""
     for _ in range(MAX_MEMORY_ATTEMPTS):
         await vectors_of(hub).embed_pending()
-        clock.advance(RetryPolicy(clock).longest_pause_s)
+        clock.advance(LONGEST_PAUSE_S)
     await hub.maintenance.tick()
 
 

@@ -8,14 +8,12 @@ from typing import Any
 
 from knowhub.context.model import NODES, PARTS, ContextSummary, Level, MemoryCategory
 from knowhub.context.ports import ContextIndex
-from knowhub.context.queries import SEARCHED_TEXTS
 from knowhub.context.retrieval.blocks import read_layer
 from knowhub.context.retrieval.search import MemorySearch
 from knowhub.context.search_model import RetrievedBlock
 from knowhub.core.language_models import Reranker
 from knowhub.core.recall import SearchHits
 from knowhub.core.request_context import RequestContext
-from knowhub.engine.account import SearchableRows
 from knowhub.search.lexical import LexicalIndex
 from knowhub.search.texts import ContextTexts
 from knowhub.stores.files.store import FileStore
@@ -85,9 +83,7 @@ class Memories:
 async def memories_in(folder: Path, reranker: Reranker | None = None) -> AsyncIterator[Memories]:
     """Open an empty store, with the services that search it."""
     store, clock = open_files(folder), FakeClock()
-    lexical: LexicalIndex[ContextSummary] = LexicalIndex(
-        folder / "lexical", store, lambda name: SearchableRows(store.account(name), SEARCHED_TEXTS), ContextTexts()
-    )
+    lexical: LexicalIndex[ContextSummary] = LexicalIndex(folder / "lexical", store, store.account, ContextTexts())
     lexical.account(ACCOUNT)
     store.subscribe(lexical, [NODES, PARTS])
     index = CountedIndex(lexical)

@@ -4,7 +4,6 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from operator import itemgetter
 from typing import Any
 
 DEFAULT_LIMIT = 200
@@ -120,17 +119,17 @@ class FindingCollector:
     def __init__(self, question: AuditQuery) -> None:
         self._question = question
         self._counts: Counter[FindingKind] = Counter()
-        self._kept: defaultdict[tuple[int, int], list[tuple[int, RowFinding]]] = defaultdict(list)
+        self._kept: defaultdict[tuple[int, int], list[RowFinding]] = defaultdict(list)
 
-    def add(self, finding: RowFinding, weight: int = 0) -> None:
-        """Take in a finding, when its kind was asked for; of one kind the heaviest are shown, first come first."""
+    def add(self, finding: RowFinding) -> None:
+        """Take in a finding, when its kind was asked for; those of most copies are shown, first come first."""
         if finding.kind not in self._question.kinds:
             return
         self._counts[finding.kind] += 1
         kept = self._kept[_SEVERITIES.index(finding.severity), _KINDS.index(finding.kind)]
-        kept.append((weight, finding))
+        kept.append(finding)
         if len(kept) > 2 * self._question.limit:
-            kept.sort(key=itemgetter(0), reverse=True)
+            kept.sort(key=_count_copies, reverse=True)
             del kept[self._question.limit :]
 
     def summary(self, more: Mapping[FindingKind, int] | None = None) -> dict[str, int]:
@@ -140,5 +139,10 @@ class FindingCollector:
 
     def findings(self) -> list[RowFinding]:
         """Return the gravest first, as many as were asked for."""
-        found = (sorted(self._kept[key], key=itemgetter(0), reverse=True) for key in sorted(self._kept))
-        return [finding for entries in found for _, finding in entries][: self._question.limit]
+        found = (sorted(self._kept[key], key=_count_copies, reverse=True) for key in sorted(self._kept))
+        return [finding for findings in found for finding in findings][: self._question.limit]
+
+
+def _count_copies(finding: RowFinding) -> int:
+    copies: int = finding.evidence.get("copies", 0)
+    return copies

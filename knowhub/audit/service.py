@@ -40,7 +40,6 @@ AUTHORS_SHOWN = 10
 SEVERAL_AUTHORS = 3
 _QUOTES_SHOWN = 5
 _SECRETS_SHOWN = 10
-_MEMBERS_A_STEP = 512
 # Characters; a few milliseconds of work.
 _TAKEN_AT_ONCE = 2_000
 _GRAVE_STALE = ("expired", "bad_evidence")
@@ -113,7 +112,7 @@ class AuditRun:
                 for (field, at), secret in list(found.items())[:_SECRETS_SHOWN]
             ]
             evidence = {"secrets": shown, "count": len(found)}
-            self._found.add(_finding(FindingKind.SECRET, AuditSeverity.PROBLEM, item, evidence, model.CREDENTIAL))
+            self._add(FindingKind.SECRET, AuditSeverity.PROBLEM, item, evidence, model.CREDENTIAL)
 
     def _check_staleness(self, number: int, item: AuditDocument, now: float) -> None:
         superseder = self._find_newer(item, now)
@@ -122,9 +121,8 @@ class AuditRun:
             self._junk |= {number} if "expired" in reasons else set()
             severity = AuditSeverity.WARNING if any(name in reasons for name in _GRAVE_STALE) else AuditSeverity.NOTE
             related = [superseder] if superseder else []
-            first = next(iter(reasons))
-            evidence = {"reasons": reasons}
-            self._found.add(_finding(FindingKind.STALE, severity, item, evidence, model.STALE[first], related))
+            suggested = model.STALE[next(iter(reasons))]
+            self._add(FindingKind.STALE, severity, item, {"reasons": reasons}, suggested, related)
 
     def _find_newer(self, item: AuditDocument, now: float) -> str | None:
         for newer in find_replacements(self._view, item.id):
@@ -154,10 +152,7 @@ class AuditRun:
         if how:
             self._junk.add(number)
             evidence, related = {"how": how, **evidence}, list(dict.fromkeys(related))
-            suggested = model.FEEDBACK_LOOP
-            self._found.add(
-                _finding(FindingKind.FEEDBACK_LOOP, AuditSeverity.WARNING, item, evidence, suggested, related)
-            )
+            self._add(FindingKind.FEEDBACK_LOOP, AuditSeverity.WARNING, item, evidence, model.FEEDBACK_LOOP, related)
 
     def _is_seen(self, record_id: str) -> bool:
         head = find_record(self._view, record_id)
@@ -201,62 +196,40 @@ class AuditRun:
         if current is None:
             return
         cluster, kept = current
-        details, count = await self._describe_cluster(kept, cluster)
+        details = await self._describe_cluster(kept, cluster)
         if cluster.copies:
-            copies = len(cluster.copies)
-            evidence = {"copies": copies, **details}
-            finding = _finding(
-                FindingKind.DUPLICATE,
-                AuditSeverity.WARNING,
-                kept,
-                evidence,
-                model.DUPLICATE,
-                self._first_ids(cluster.copies),
-            )
-            self._found.add(finding, copies)
+            evidence, related = {"copies": len(cluster.copies), **details}, self._first_ids(cluster.copies)
+            self._add(FindingKind.DUPLICATE, AuditSeverity.WARNING, kept, evidence, model.DUPLICATE, related)
         if cluster.near:
-            evidence = {**await self._format_similar(cluster), **details}
+            evidence = {**self._format_similar(cluster), **details}
             related = self._first_ids(near.number for near in cluster.near)
-            suggested = model.NEAR_DUPLICATE
-            self._found.add(
-                _finding(FindingKind.NEAR_DUPLICATE, AuditSeverity.WARNING, kept, evidence, suggested, related),
-                len(cluster.near),
-            )
+            self._add(FindingKind.NEAR_DUPLICATE, AuditSeverity.WARNING, kept, evidence, model.NEAR_DUPLICATE, related)
         if details["author_count"] >= SEVERAL_AUTHORS:
+            count = len(cluster.copies) + len(cluster.near)
             evidence = {"how": ["handed_on"], "copies": count, **details}
             related = self._first_ids(_members(cluster))
-            suggested = model.SEVERAL_AUTHORS
-            self._found.add(
-                _finding(FindingKind.FEEDBACK_LOOP, AuditSeverity.NOTE, kept, evidence, suggested, related), count
-            )
+            self._add(FindingKind.FEEDBACK_LOOP, AuditSeverity.NOTE, kept, evidence, model.SEVERAL_AUTHORS, related)
 
-    async def _describe_cluster(self, kept: AuditDocument, cluster: Cluster) -> tuple[dict[str, Any], int]:
-        """Mark the copies of a cluster as junk; return who said it, when, and how it begins, and how many they are."""
+    async def _describe_cluster(self, kept: AuditDocument, cluster: Cluster) -> dict[str, Any]:
+        """Mark the copies of a cluster as junk; return who said it, when, and how it begins."""
         authors = {self._rows[cluster.kept].author: None}
         last = kept.created_at
-        count = 0
         for number in _members(cluster):
             self._junk.add(number)
             authors[self._rows[number].author] = None
             last = max(last, self._rows[number].created_at)
-            count += 1
-            if count % _MEMBERS_A_STEP == 0:
-                await self._pace.pause()
-        details = {
+            await self._pace.pause()
+        return {
             "authors": list(authors)[:AUTHORS_SHOWN],
             "author_count": len(authors),
             "first_at": iso(kept.created_at),
             "last_at": iso(last),
             "excerpt": excerpt(kept.content or kept.full_text),
         }
-        return details, count
 
-    async def _format_similar(self, cluster: Cluster) -> dict[str, Any]:
-        least, most = 1.0, 0.0
-        for count, near in enumerate(cluster.near, 1):
-            least, most = min(least, near.similarity), max(most, near.similarity)
-            if count % _MEMBERS_A_STEP == 0:
-                await self._pace.pause()
+    def _format_similar(self, cluster: Cluster) -> dict[str, Any]:
+        similarities = [near.similarity for near in cluster.near]
+        least, most = min(similarities), max(similarities)
         shown = [
             {"id": self._rows[near.number].id, "to": self._rows[near.to].id, "similarity": near.similarity}
             for near in cluster.near[:RELATED_SHOWN]
@@ -277,10 +250,20 @@ class AuditRun:
             evidence = {"name": double["token"], "copies": len(others)}
             suggested = model.KEYWORD_DUPLICATE
             self._found.add(
-                RowFinding(FindingKind.DUPLICATE, AuditSeverity.NOTE, KEYWORDS, first, evidence, suggested, others),
-                len(others),
+                RowFinding(FindingKind.DUPLICATE, AuditSeverity.NOTE, KEYWORDS, first, evidence, suggested, others)
             )
         return int(figures["duplicate_count"]) - len(figures["duplicates"])
+
+    def _add(
+        self,
+        kind: FindingKind,
+        severity: AuditSeverity,
+        item: AuditDocument,
+        evidence: dict[str, Any],
+        suggested: str,
+        related: Sequence[str] = (),
+    ) -> None:
+        self._found.add(RowFinding(kind, severity, item.collection, item.id, evidence, suggested, related))
 
     def _document(self, number: int) -> AuditDocument | None:
         return document(self._view, self._rows[number].collection, self._rows[number].id)
@@ -288,17 +271,6 @@ class AuditRun:
     def _get_text(self, number: int) -> str | None:
         found = self._document(number)
         return None if found is None else found.full_text
-
-
-def _finding(
-    kind: FindingKind,
-    severity: AuditSeverity,
-    item: AuditDocument,
-    evidence: dict[str, Any],
-    suggested: str,
-    related: Sequence[str] = (),
-) -> RowFinding:
-    return RowFinding(kind, severity, item.collection, item.id, evidence, suggested, related)
 
 
 def _members(cluster: Cluster) -> Iterator[int]:

@@ -9,22 +9,23 @@ from dataclasses import dataclass, replace
 from hashlib import blake2b
 from itertools import chain, islice
 from pathlib import Path
-from typing import Final, Generic
+from typing import Final
 
 import numpy as np
 
+from knowhub.core.clock import CooperativePause
 from knowhub.core.language_models import Vector
 from knowhub.core.projection import LogMark
 from knowhub.core.recall import MissingVector
 from knowhub.engine.account import SearchableRows, seq_of_change
+from knowhub.search.index_files import FollowingIndex
 from knowhub.search.texts import HeadT, Texts
-from knowhub.search.vector_files import Rejection, RetryPolicy, VectorFiles, VectorNote
+from knowhub.search.vector_files import Rejection, VectorFiles, VectorNote, make_rejection
 from knowhub.search.vectors import Matrix, Rows, Similarities, Vectors, make_row_type
 
 # A file is rewritten if this share of its rows is old, and at least so many rows.
 _WORTH_WRITING_ANEW: Final = 0.33
 _SPARED_ROWS: Final = 1_000
-_READ_PER_TURN: Final = 64
 _TAKEN_PER_TURN: Final = 1_000
 
 
@@ -41,15 +42,12 @@ class PendingText:
         return int.from_bytes(blake2b(self.text.encode("utf-8", "replace"), digest_size=8).digest(), "little")
 
 
-class AccountVectors(Generic[HeadT]):
+class AccountVectors(FollowingIndex[HeadT, VectorFiles]):
     """Follows the log like the lexical index. Vectors of another `model` are ignored."""
 
     def __init__(self, folder: Path, records: SearchableRows[HeadT], texts: Texts, log: LogMark, model: str) -> None:
-        self._records = records
-        self._texts = texts
-        self._log = log
+        super().__init__(VectorFiles(folder), records, texts, log)
         self._model = model
-        self._files = VectorFiles(folder)
         self._note: VectorNote | None = None
         self.vectors: Vectors | None = None
         self._waiting: dict[str, int] = {}
@@ -83,16 +81,6 @@ class AccountVectors(Generic[HeadT]):
         """Return whether there is a text to embed: a pending one, or a rejected one whose pause is over."""
         return bool(self._waiting) or next(self._iter_due(now), None) is not None
 
-    @property
-    def erase_seq(self) -> int | None:
-        """The number of the newest erase that the file contains; None if there is no file."""
-        return self._files.erase_seq
-
-    @property
-    def is_empty(self) -> bool:
-        """Whether the account has neither vectors nor pending texts."""
-        return not self._waiting and self.erase_seq is None
-
     def can_compare(self, query: Matrix) -> bool:
         """Return whether a query has the dimensions of the stored vectors."""
         return self.vectors is None or self.vectors.dimensions == len(query)
@@ -105,51 +93,44 @@ class AccountVectors(Generic[HeadT]):
         self._note = self.vectors = None
         self._load_pending()
 
-    def follow(self, row_id: str, seq: int) -> None:
-        """Note that an operation may have changed the text of a record."""
-        head = self._records.find_changed(row_id, seq)
-        if head is None:
-            return
+    def _note_change(self, head: HeadT) -> None:
         self._changes += 1
-        self._drop(row_id)
+        self._drop(head.id)
         if head.live:
-            self._waiting[row_id] = head.text_num
+            self._waiting[head.id] = head.text_num
 
     async def compare(self, query: Matrix, groups: Sequence[frozenset[str]]) -> Similarities:
         """Compare a query with the records that have one facet of each group."""
-        vectors = self.vectors
-        if vectors is None or vectors.dimensions != len(query):
-            vectors = Vectors(len(query))
+        vectors = Vectors(len(query)) if self.vectors is None else self.vectors
         # In a thread: comparing with a hundred thousand takes ten milliseconds.
-        return await asyncio.to_thread(vectors.run_comparison, vectors.start_comparison(query, groups))
+        return await asyncio.to_thread(vectors.start_comparison(query, groups))
 
     async def find_best(
         self, similarities: Similarities, accept: Callable[[HeadT], bool], limit: int
     ) -> list[tuple[float, HeadT]]:
         """Return the `limit` accepted records that are most similar to a query."""
         found: list[tuple[float, HeadT]] = []
-        for count, (value, number) in enumerate(similarities.iter_best(2 * limit), start=1):
+        pace = CooperativePause()
+        for value, number in similarities.iter_best(2 * limit):
             head = self._records.by_text_num(number)
             # A vector of zeros says nothing.
             if value and head is not None and accept(head):
                 found.append((value, head))
                 if len(found) == limit:
                     break
-            if count % 1000 == 0:
-                await asyncio.sleep(0)
+            await pace.pause()
         return found
 
     async def take_due(self, most: int, now: float) -> list[PendingText]:
         """Return the first due texts that cannot reuse the vector of an equal text. Raises Unavailable."""
         chosen: list[PendingText] = []
-        due = list(islice(chain(self._waiting.items(), self._iter_due(now)), most))
-        for count, (row_id, number) in enumerate(due, start=1):
+        pace = CooperativePause()
+        for row_id, number in list(islice(chain(self._waiting.items(), self._iter_due(now)), most)):
             if self._is_current(number):
                 chosen.append(PendingText(row_id, number, self._texts.embedding_text(self._records.row(row_id))))
             elif self._get_missing_number(row_id) == number:
                 self._drop(row_id)
-            if count % _READ_PER_TURN == 0:
-                await asyncio.sleep(0)
+            await pace.pause()
         return await self._copy_vectors(chosen)
 
     def _iter_due(self, now: float) -> Iterator[tuple[str, int]]:
@@ -176,13 +157,13 @@ class AccountVectors(Generic[HeadT]):
         """Write vectors durably. Raises Unavailable."""
         await self._write_current(embedded, np.array(vectors, dtype=np.float32))
 
-    def reject(self, text: PendingText, policy: RetryPolicy) -> None:
-        """Note that the embedder rejects a text: until it changes, it is tried again as the policy says."""
+    def reject(self, text: PendingText, now: float) -> None:
+        """Note that the embedder rejects a text: until it changes, it is tried again after pauses."""
         if self._get_missing_number(text.row_id) == text.number:
             before = self._rejected.get(text.row_id)
             self._drop(text.row_id)
             attempts = 1 if before is None else before.attempts + 1
-            self._rejected[text.row_id] = policy.reject(text.number, attempts)
+            self._rejected[text.row_id] = make_rejection(text.number, attempts, self._texts.max_attempts, now)
 
     async def request_retry(self, row_id: str) -> None:
         """Make a rejected row pending again, in the leader process too. Raises Unavailable."""

@@ -82,11 +82,11 @@ _MAX_JOINED_WORDS: Final = 8
 _SLICE_CHARS: Final = 16_384
 _BETWEEN_TERMS: Final = frozenset(' \t\r\n，。！？；：、…"[]{}()<>|;:=&*/\\')
 _LOOKED_BACK: Final = 256
-_HAN: Final = "々〇\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
+HAN: Final = "々〇\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
 _KANA: Final = "\u3041-\u309f\u30a1-\u30fa\u30fc-\u312f"
 _HANGUL: Final = "\uac00-\ud7af"
 _SOUTH_EAST_ASIAN: Final = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17dd"  # Thai, Lao, Burmese, Khmer
-_UNSPACED: Final = _HAN + _KANA + _HANGUL + _SOUTH_EAST_ASIAN
+_UNSPACED: Final = HAN + _KANA + _HANGUL + _SOUTH_EAST_ASIAN
 # Vowel signs of Hebrew, Arabic and Indic scripts are parts of words, but `\w` does not match them.
 _SIGNS: Final = "\u0300-\u036f\u0591-\u05c7\u064b-\u065f\u0670\u0900-\u0963\u0966-\u0dff"
 
@@ -116,7 +116,7 @@ _UNSPACED_CHAR: Final = re.compile(f"[{_UNSPACED}]")
 _UNSPACED_TERM_WORDS: Final = 1 / 6
 # Ordinary Chinese needs no NFKC, which would be half the cost of analysing it.
 _NOT_PLAIN: Final = re.compile("[^\x00-\x7f\u4e00-\u9fff、。·…「」『』《》，！？：；（）“”—]")
-_CONTAINS_HAN: Final = re.compile(f"[{_HAN}]")
+_CONTAINS_HAN: Final = re.compile(f"[{HAN}]")
 _PART: Final = re.compile(r"[^._+]+")
 # Where camelCase, HTTPServer and python3 are joined.
 _SEAM: Final = re.compile(r"[a-z][A-Z]|[A-Z]{2}[a-z]|[A-Za-z]{2}\d")

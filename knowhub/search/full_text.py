@@ -50,8 +50,10 @@ class IndexNote(BuildNote):
 class FullText(IndexFiles[IndexNote]):
     """The index of one account. Any process may search it; only the leader writes it."""
 
+    note_type, layout = IndexNote, LAYOUT
+
     def __init__(self, folder: Path) -> None:
-        super().__init__(folder, IndexNote, LAYOUT)
+        super().__init__(folder)
         self._index: tantivy.Index | None = None
         self._searcher: tantivy.Searcher | None = None
         self._created: tuple[int, tantivy.Index] | None = None

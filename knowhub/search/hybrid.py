@@ -49,10 +49,10 @@ class QueryVectors:
     The searches of a request, which come one after another, share one call for their query, and wait for it once.
     """
 
-    def __init__(self, embedder: MonitoredEmbedder, literacy: ScriptSkills, budget_s: float) -> None:
+    def __init__(self, embedder: MonitoredEmbedder, skills: ScriptSkills, budget_s: float) -> None:
         self.embedder = embedder
         self._budget_s = budget_s
-        self.literacy = literacy
+        self.skills = skills
         self._cache: OrderedDict[str, QueryVector | None] = OrderedDict()
         # With the time at which nobody waits any longer.
         self._running: dict[str, tuple[asyncio.Task[QueryVector | None], float]] = {}
@@ -73,7 +73,7 @@ class QueryVectors:
             return await asyncio.wait_for(asyncio.shield(running), deadline - now)
         except TimeoutError as problem:
             detail = f"no answer within {self._budget_s:g} s"
-            self.embedder.note_failure(detail)
+            self.embedder.last_failure = detail
             raise EmbeddingFailed(FailureReason.TIMEOUT, detail) from problem
 
     async def close(self) -> None:
@@ -88,13 +88,13 @@ class QueryVectors:
         self._cache.pop(text, None)
 
     async def _embed(self, text: str) -> QueryVector | None:
-        reading = await self.literacy.get_skill(text)
+        reading = await self.skills.get_skill(text)
         found = None
         if reading.skill:
             vectors = await self.embedder.embed([text], _PATIENCE * self._budget_s, query=True)
             if is_zero(vectors[0]):
-                self.embedder.note_failure("it answered zeros")
-                raise EmbeddingFailed(FailureReason.FAILURE, "it answered zeros")
+                self.embedder.last_failure = "it answered zeros"
+                raise EmbeddingFailed(FailureReason.FAILURE, self.embedder.last_failure)
             found = QueryVector(np.array(vectors[0], dtype=np.float32), reading)
         if len(text) <= _CACHED_CHARS:
             self._cache[text] = found
@@ -141,15 +141,17 @@ class HybridIndex(Generic[HeadT]):
             asking.cancel()
         vectors = self._vectors.account(account)
         lag = max(words.index_lag, vectors.lag)
+        query, degraded = None, list(words.degraded)
         try:
             query = asking.result()
         except EmbeddingFailed:
-            return replace(words, hits=words.hits[:limit], index_lag=lag, degraded=[*words.degraded, EMBEDDER])
-        if query is None:
-            return replace(words, hits=words.hits[:limit], index_lag=lag)
-        if not self._vectors.can_compare(account, query.vector):
+            degraded.append(EMBEDDER)
+        if query is not None and not self._vectors.can_compare(account, query.vector):
             self._queries.remove(text)
-            return replace(words, hits=words.hits[:limit], index_lag=lag, degraded=[*words.degraded, EMBEDDER])
+            query = None
+            degraded.append(EMBEDDER)
+        if query is None:
+            return replace(words, hits=words.hits[:limit], index_lag=lag, degraded=degraded)
         accepted = {hit.head.id for hit in words.hits}
         similarities = await vectors.compare(query.vector, groups)
         near = await vectors.find_best(similarities, lambda head: head.id in accepted or accept(head), many)
@@ -182,7 +184,7 @@ class HybridIndex(Generic[HeadT]):
         index = self._vectors.account(account)
         own = None if index.vectors is None else index.vectors.get(head.text_num)
         try:
-            reading = await self._queries.literacy.get_skill(text)
+            reading = await self._queries.skills.get_skill(text)
         except EmbeddingFailed:
             return []
         if own is None or not reading.skill:

@@ -3,87 +3,20 @@
 import os
 import shutil
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from hashlib import blake2b
 from pathlib import Path
-from typing import Final, Generic, Protocol, TypeVar
+from typing import Any, ClassVar, Final, Generic, TypeVar
 
 import orjson
 
 from knowhub.core.operation import Change
-from knowhub.core.projection import LogPosition
+from knowhub.core.projection import LogMark, LogPosition
+from knowhub.engine.account import Account, SearchableRows
+from knowhub.search.texts import HeadT, Texts
 
 NOTE: Final = "built.json"
-
-
-class AccountIndexed(Protocol):
-    """The index of one account."""
-
-    @property
-    def lag(self) -> int:
-        """The number of rows that are not indexed yet."""
-
-    @property
-    def erase_seq(self) -> int | None:
-        """The number of the newest erase that the index on disk contains; None if there is none."""
-
-    @property
-    def is_empty(self) -> bool:
-        """Whether the account has nothing to be searched."""
-
-    def follow(self, row_id: str, seq: int) -> None:
-        """Note that an operation may have changed the text of a row."""
-
-
-AccountT = TypeVar("AccountT", bound=AccountIndexed)
-
-
-class AccountIndexes(ABC, Generic[AccountT]):
-    """The indexes of all accounts in a folder. Each is opened on first use; an empty one is not remembered."""
-
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-        self._accounts: dict[str, AccountT] = {}
-
-    @property
-    def lag(self) -> int:
-        """The number of rows that are not indexed yet."""
-        return sum(index.lag for index in self._accounts.values())
-
-    @property
-    def erase_seq(self) -> int | None:
-        """The number of the newest erase that every index on disk contains; None if there are none."""
-        noted = [index.erase_seq for index in self._accounts.values()]
-        return min((erases for erases in noted if erases is not None), default=None)
-
-    def account(self, account: str) -> AccountT:
-        """Return the index of an account."""
-        index = self._accounts.get(account)
-        if index is None:
-            # A name may hold any character: its hash names the folder.
-            index = self._open(account, self._folder / blake2b(account.encode(), digest_size=12).hexdigest())
-            if not index.is_empty:
-                self._accounts[account] = index
-        return index
-
-    def follow(self, account: str, seq: int, changes: Sequence[Change]) -> None:
-        """Note the rows that an operation touched. Called by the store, in order."""
-        index = self._accounts.get(account)
-        if index is None:
-            # Opening an index finds all that it lacks, this operation too.
-            self.account(account)
-            return
-        for change in changes:
-            index.follow(change.id, seq)
-
-    def _list(self, account: str | None = None) -> list[AccountT]:
-        """Return the index of an account, or of all."""
-        return list(self._accounts.values()) if account is None else [self.account(account)]
-
-    @abstractmethod
-    def _open(self, account: str, folder: Path) -> AccountT:
-        """Open the index of an account."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,18 +31,22 @@ NoteT = TypeVar("NoteT", bound=BuildNote)
 
 
 class IndexFiles(ABC, Generic[NoteT]):
-    """The folder of an index. Any process may read it; only the leader writes to it."""
+    """The folder of an index. Any process may read it; only the leader writes to it.
 
-    def __init__(self, folder: Path, note_type: type[NoteT], layout: int) -> None:
+    A note of another `layout` is ignored.
+    """
+
+    note_type: type[NoteT]
+    layout: ClassVar[int]
+
+    def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._note_type = note_type
-        self._layout = layout
 
     def read_note(self) -> NoteT | None:
         """Return the note on disk; None if there is no valid one."""
         try:
             record = orjson.loads((self._folder / NOTE).read_bytes())
-            return self._note_type(**record) if record["layout"] == self._layout else None
+            return self.note_type(**record) if record["layout"] == self.layout else None
         except (OSError, orjson.JSONDecodeError, TypeError, KeyError):
             return None
 
@@ -151,3 +88,94 @@ class IndexFiles(ABC, Generic[NoteT]):
         temporary = self._folder / f"{name}.{os.getpid()}.tmp"
         temporary.write_bytes(data)
         temporary.rename(self._folder / name)
+
+
+FilesT = TypeVar("FilesT", bound=IndexFiles[Any])
+
+
+class FollowingIndex(ABC, Generic[HeadT, FilesT]):
+    """The index of one account. It follows the log; `files` are what is on disk of it."""
+
+    def __init__(self, files: FilesT, records: SearchableRows[HeadT], texts: Texts, log: LogMark) -> None:
+        self._files = files
+        self._records = records
+        self._texts = texts
+        self._log = log
+
+    @property
+    @abstractmethod
+    def lag(self) -> int:
+        """The number of rows that are not indexed yet."""
+
+    @property
+    def erase_seq(self) -> int | None:
+        """The number of the newest erase that the index on disk contains; None if there is none."""
+        return self._files.erase_seq
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether the account has nothing to be searched."""
+        return not self.lag and self.erase_seq is None
+
+    def follow(self, row_id: str, seq: int) -> None:
+        """Note that an operation may have changed the text of a row."""
+        head = self._records.find_changed(row_id, seq)
+        if head is not None:
+            self._note_change(head)
+
+    @abstractmethod
+    def _note_change(self, head: HeadT) -> None:
+        """Note the new text of a row, or that the row is gone."""
+
+
+AccountT = TypeVar("AccountT", bound=FollowingIndex[Any, Any])
+
+
+class AccountIndexes(ABC, Generic[AccountT]):
+    """The indexes of all accounts in a folder. Each is opened on first use; an empty one is not remembered."""
+
+    def __init__(self, folder: Path, log: LogMark, get_account: Callable[[str], Account], texts: Texts) -> None:
+        self._folder = folder
+        self._log = log
+        self._get_account = get_account
+        self._texts = texts
+        self._accounts: dict[str, AccountT] = {}
+
+    @property
+    def lag(self) -> int:
+        """The number of rows that are not indexed yet."""
+        return sum(index.lag for index in self._accounts.values())
+
+    @property
+    def erase_seq(self) -> int | None:
+        """The number of the newest erase that every index on disk contains; None if there are none."""
+        noted = [index.erase_seq for index in self._accounts.values()]
+        return min((erases for erases in noted if erases is not None), default=None)
+
+    def account(self, account: str) -> AccountT:
+        """Return the index of an account."""
+        index = self._accounts.get(account)
+        if index is None:
+            # A name may hold any character: its hash names the folder.
+            index = self._open(account, self._folder / blake2b(account.encode(), digest_size=12).hexdigest())
+            if not index.is_empty:
+                self._accounts[account] = index
+        return index
+
+    def follow(self, account: str, seq: int, changes: Sequence[Change]) -> None:
+        """Note the rows that an operation touched. Called by the store, in order."""
+        index = self._accounts.get(account)
+        if index is None:
+            # Opening an index finds all that it lacks, this operation too.
+            self.account(account)
+            return
+        for change in changes:
+            index.follow(change.id, seq)
+
+    def _list(self, account: str | None = None) -> list[AccountT]:
+        """Return the index of an account, or of all."""
+        return list(self._accounts.values()) if account is None else [self.account(account)]
+
+    @abstractmethod
+    def _open(self, account: str, folder: Path) -> AccountT:
+        """Open the index of an account."""

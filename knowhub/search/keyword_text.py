@@ -2,17 +2,16 @@
 
 import re
 import unicodedata
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import islice
-from typing import Final, TypeAlias
+from typing import Final
 
-import opencc
 import rjieba
 
 from knowhub.core.unicode_forms import normalize
-from knowhub.search.analysis import index_terms
+from knowhub.search.analysis import index_terms, simplify
 
 _MAX_TERMS: Final = 64
 _MAX_SPELLINGS: Final = 8
@@ -29,8 +28,6 @@ _HAN_OR_OTHER: Final = re.compile(f"([{_HAN_CHARS}]+)|([^{_HAN_CHARS}]+)")
 # How 绿 is typed: lv in input methods, lu where the dots are left out, lü by the book.
 _UMLAUTS: Final = ("v", "u", "ü")
 
-_to_simplified: Final = opencc.OpenCC("t2s").convert
-
 
 class KeywordTextRules:
     """The default implementation of `KeywordText`."""
@@ -40,7 +37,7 @@ class KeywordTextRules:
         _list_pinyin_options("字")
 
     def tokens(self, text: str) -> list[str]:
-        token = _normalize_cached(text) if len(text) <= _CACHED_CHARS else normalize_name(text, _to_simplified)
+        token = _normalize_cached(text) if len(text) <= _CACHED_CHARS else normalize_name(text)
         return [token] if token else []
 
     def pinyin(self, text: str) -> list[str]:
@@ -67,11 +64,6 @@ class _Run:
 
     readings: Sequence[str]
     is_syllable: bool
-
-
-@lru_cache(maxsize=8_192)
-def _normalize_cached(text: str) -> str:
-    return normalize_name(text, _to_simplified)
 
 
 def _list_first(spellings: Iterable[str]) -> list[str]:
@@ -122,9 +114,6 @@ def _list_pinyin_options(han: str) -> list[list[str]]:
     return pinyin(han, style=Style.NORMAL, heteronym=True, v_to_u=True)
 
 
-Fold: TypeAlias = Callable[[str], str]
-"""Brings variants of characters to one, such as traditional to simplified Chinese; never sees half a surrogate pair."""
-
 # Two do for all but a handful of characters, whose simplified form has a simplified form of its own.
 _PASSES: Final = 8
 # Seen by nobody, and yet letters, marks or symbols to Unicode: fillers, vowel inherents, variation selectors, blank.
@@ -137,11 +126,11 @@ _OPENING: Final = re.compile(r"\A([^\w.*]*)(\.(?=[a-z])|[a-z]\*(?!\*))")
 _MAYBE_DROPPED: Final = re.compile(r"(?<![a-z])\#|(?<![0-9])\.|\.(?![0-9])|[^\w#.]|_")
 
 
-def normalize_name(text: str, fold: Fold) -> str:
+def normalize_name(text: str) -> str:
     """Return the key by which a name or query is looked up, "" if nothing is left of it.
 
-    Width, case and the variants that `fold` knows become equal. Punctuation, white space, controls and invisible
-    characters are dropped. These are kept, because names differ by them:
+    Width, case and the two Chinese scripts become equal. Punctuation, white space, controls and invisible characters
+    are dropped. These are kept, because names differ by them:
 
     - symbols: `C`, `C++` and `C+` are three names, and an emoji or `=` is one; not a backtick, a circumflex or a skin
       tone;
@@ -153,14 +142,14 @@ def normalize_name(text: str, fold: Fold) -> str:
     Hyphens are dropped: `GPT-4` is `gpt4`. Accents are kept. A normal form is its own normal form.
     """
     for _ in range(_PASSES):
-        once = _normalize_step(text, fold)
+        once = _normalize_step(text)
         if once == text:
             break
         text = once
     return text
 
 
-def _normalize_step(text: str, fold: Fold) -> str:
+def _normalize_step(text: str) -> str:
     # First, because NFKC makes a space and a loose accent of some, which would then join the letter before them.
     text = _MAYBE_UNSEEN.sub(lambda found: "" if _is_hidden(found[0]) else found[0], text)
     text = normalize("NFKC", text).casefold()
@@ -168,12 +157,15 @@ def _normalize_step(text: str, fold: Fold) -> str:
     text = text.replace("i\u0307", "i").replace("♯", "#")
     opening = _OPENING.match(text)
     if opening is None:
-        return fold(_strip(text))
-    return fold(_strip(opening[1]) + opening[2] + _strip(text[opening.end() :]))
+        return simplify(_strip(text))
+    return simplify(_strip(opening[1]) + opening[2] + _strip(text[opening.end() :]))
 
 
 def _strip(text: str) -> str:
     return _MAYBE_DROPPED.sub(lambda found: "" if _is_ignored(found[0]) else found[0], text)
+
+
+_normalize_cached: Final = lru_cache(maxsize=8_192)(normalize_name)
 
 
 @lru_cache(maxsize=4_096)

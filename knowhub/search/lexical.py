@@ -10,17 +10,15 @@ from typing import Any, Final, Generic
 from knowhub.core.clock import CooperativePause, TimeLimit
 from knowhub.core.projection import LogMark
 from knowhub.core.recall import SearchHit, SearchHits
-from knowhub.engine.account import SearchableRows, seq_of_change
+from knowhub.engine.account import Account, SearchableRows, seq_of_change
 from knowhub.search.analysis import count_words, index_terms, query_terms, weight_terms
 from knowhub.search.full_text import FullText, IndexNote
-from knowhub.search.index_files import AccountIndexes
+from knowhub.search.index_files import AccountIndexes, FollowingIndex
 from knowhub.search.tail import Document, QueryTerm, Statistics, Tail, get_reach, join_terms
 from knowhub.search.texts import HeadT, Texts
 
 INDEX: Final = "index"
 """Names what is missing, where a search left out rows that are not in the index on disk yet."""
-SEARCH_WAIT_S: Final = 2.0
-"""So long a search analyses and looks through such rows."""
 _INDEX_TURN_S: Final = 0.05
 _REPORTED_EVERY: Final = 64
 # Characters; a few milliseconds of work.
@@ -29,7 +27,7 @@ _SPARE_HITS: Final = 8
 _INDEXED_AT_ONCE: Final = 4_000
 
 
-class AccountIndex(Generic[HeadT]):
+class AccountIndex(FollowingIndex[HeadT, FullText]):
     """The lexical index of one account, with statistics of its own: nothing is revealed about other accounts."""
 
     def __init__(
@@ -38,59 +36,40 @@ class AccountIndex(Generic[HeadT]):
         records: SearchableRows[HeadT],
         texts: Texts,
         log: LogMark,
-        search_wait_s: float = SEARCH_WAIT_S,
     ) -> None:
-        self._search_wait_s = search_wait_s
-        self._records = records
-        self._texts = texts
-        self._log = log
-        self._disk = FullText(folder)
+        super().__init__(FullText(folder), records, texts, log)
         self._tail = Tail()
+        self._files.load(self._is_valid)
         # The numbers of the texts that are neither in the index on disk nor in the tail, oldest first.
-        self._unread: deque[int] = deque()
+        self._unread = deque(records.numbers_after(self._files.built.seq if self._files.built else 0))
         self._gone: dict[str, int] = {}
         self._writing = asyncio.Lock()
         self._reading = asyncio.Lock()
-        self._load_pending()
 
     @property
     def lag(self) -> int:
         """The number of rows that are not in the index on disk."""
         return len(self._tail) + len(self._unread)
 
-    @property
-    def is_empty(self) -> bool:
-        """Whether the account has no searchable row."""
-        return not self.lag and self._disk.erase_seq is None
-
-    @property
-    def erase_seq(self) -> int | None:
-        """The number of the newest erase that the index contains; None if there is no index."""
-        return self._disk.erase_seq
-
-    def follow(self, row_id: str, seq: int) -> None:
-        """Note that an operation may have changed the text of a row."""
-        head = self._records.find_changed(row_id, seq)
-        if head is None:
-            return
+    def _note_change(self, head: HeadT) -> None:
         if head.live:
-            self._gone.pop(row_id, None)
+            self._gone.pop(head.id, None)
             self._unread.append(head.text_num)
         else:
-            self._gone[row_id] = seq
+            self._gone[head.id] = seq_of_change(head.text_num)
 
     async def search(
         self, text: str, groups: Sequence[frozenset[str]], accept: Callable[[HeadT], bool], limit: int
     ) -> SearchHits[HeadT]:
         """Return the `limit` best hits of index and tail together; see `SearchIndex.search`.
 
-        When `search_wait_s` are over, rows that are not looked through yet are left out, and `degraded` says so.
+        Rows that are not looked through when `Texts.search_wait_s` are over are left out, and `degraded` says so.
         """
         query = weight_terms(text)
         lag = self.lag
         if not query:
             return SearchHits((), lag)
-        time_limit = TimeLimit(self._search_wait_s)
+        time_limit = TimeLimit(self._texts.search_wait_s)
         async with self._reading:
             await self._index_tail(time_limit)
             counts, is_whole = await self._tail.count([term for term, _ in query], CooperativePause(), time_limit)
@@ -109,10 +88,12 @@ class AccountIndex(Generic[HeadT]):
             passed[number] = head
             return True
 
-        terms, statistics = self._make_terms(query, counts), self._count_terms()
+        terms = self._make_terms(query, counts)
+        # The tail is scored with the index's own figures, so that the two lists can be merged.
+        statistics = self._files.statistics if self._files.built else Statistics(len(self._tail), self._tail.terms)
         found = self._tail.search(terms, counts, statistics, groups, passes, limit) if self._tail else []
         on_disk = 0
-        for score, number in self._disk.search(query, groups, limit + _SPARE_HITS):
+        for score, number in self._files.search(query, groups, limit + _SPARE_HITS):
             # The index may hold more than its note says: what the tail still has too is found there.
             if number not in self._tail and passes(number):
                 found.append((score, number))
@@ -132,7 +113,7 @@ class AccountIndex(Generic[HeadT]):
         """
         async with self._writing:
             self.reload()
-            if self._disk.is_deleted or self._disk.erase_seq not in (None, self._log.erases):
+            if self._files.is_deleted or self._files.erase_seq not in (None, self._log.erases):
                 return await self._rebuild(lambda _done, _total: None)
             while self._unread and len(self._tail) < most:
                 # A search that waits for its turn has it between two rows.
@@ -152,10 +133,10 @@ class AccountIndex(Generic[HeadT]):
         # Whatever the tail still holds begins behind the last document that goes: so far the index will be built.
         whole = len(taken) == len(self._tail) and not self._unread
         seq = self._log.last_seq if whole else seq_of_change(taken[-1].number) - 1
-        built = self._note(seq, self._disk.statistics, documents)
-        await self._disk.index_pending(documents, gone, built)
+        built = self._note(seq, self._files.statistics, documents)
+        await self._files.index_pending(documents, gone, built)
         self.reload()
-        if self._disk.built != built:
+        if self._files.built != built:
             # Another process has built anew meanwhile: what its index lacks stays in the tail.
             return 0
         self._tail.remove([document.number for document in taken])
@@ -181,32 +162,24 @@ class AccountIndex(Generic[HeadT]):
                 progress(count, len(heads))
             await pace.pause()
         built = replace(self._note(seq, Statistics(0, 0), documents, new_build=True), erases=erases)
-        await self._disk.rebuild(documents, built)
+        await self._files.rebuild(documents, built)
         self.reload()
         progress(len(heads), len(heads))
         return len(heads)
 
     def reload(self) -> None:
         """Take in what the leader has committed since."""
-        if self._disk.load(self._is_valid):
-            self._drop_indexed()
-
-    def _load_pending(self) -> None:
-        """Use the index on disk where it fits the log, and note all that it lacks."""
-        self._disk.load(self._is_valid)
-        seq = self._disk.built.seq if self._disk.built else 0
-        self._unread = deque(self._records.numbers_after(seq))
-
-    def _is_valid(self, built: IndexNote) -> bool:
-        return built.fits(self._log)
-
-    def _drop_indexed(self) -> None:
-        seq = self._disk.built.seq if self._disk.built else 0
+        if not self._files.load(self._is_valid) or self._files.built is None:
+            return
+        seq = self._files.built.seq
         absorbed = [document.number for document in self._tail.documents() if seq_of_change(document.number) <= seq]
         self._tail.remove(absorbed)
         while self._unread and seq_of_change(self._unread[0]) <= seq:
             self._unread.popleft()
         self._gone = {row_id: gone for row_id, gone in self._gone.items() if gone > seq}
+
+    def _is_valid(self, built: IndexNote) -> bool:
+        return built.fits(self._log)
 
     async def _index_tail(self, limit: TimeLimit) -> None:
         """Analyse what was written since, until the time is over.
@@ -241,18 +214,14 @@ class AccountIndex(Generic[HeadT]):
         terms = []
         for term, weight in query:
             pending = len(counts[term])
-            indexed = self._disk.document_frequency(term) if self._disk.built else pending
+            indexed = self._files.document_frequency(term) if self._files.built else pending
             terms.append(QueryTerm(term, weight, indexed, count_words(term), pending))
         return terms
-
-    def _count_terms(self) -> Statistics:
-        # The tail is scored with the index's own figures, so that the two lists can be merged.
-        return self._disk.statistics if self._disk.built else Statistics(len(self._tail), self._tail.terms)
 
     def _note(
         self, seq: int, before: Statistics, documents: Sequence[Document], *, new_build: bool = False
     ) -> IndexNote:
-        build = self._disk.new_build() if new_build or not self._disk.built else self._disk.built.build
+        build = self._files.new_build() if new_build or not self._files.built else self._files.built.build
         return IndexNote(
             log_id=self._log.log_id,
             seq=seq,
@@ -260,26 +229,15 @@ class AccountIndex(Generic[HeadT]):
             documents=before.documents + len(documents),
             terms=before.terms + sum(document.term_count for document in documents),
             build=build,
-            erases=self._disk.built.erases if self._disk.built else self._log.erases,
+            erases=self._files.built.erases if self._files.built else self._log.erases,
         )
 
 
 class LexicalIndex(AccountIndexes[AccountIndex[HeadT]], Generic[HeadT]):
     """The lexical indexes of all accounts over one family of rows, following the log."""
 
-    def __init__(
-        self,
-        folder: Path,
-        log: LogMark,
-        records: Callable[[str], SearchableRows[HeadT]],
-        texts: Texts,
-        search_wait_s: float = SEARCH_WAIT_S,
-    ) -> None:
-        super().__init__(folder)
-        self._search_wait_s = search_wait_s
-        self._log = log
-        self._records = records
-        self._texts = texts
+    def __init__(self, folder: Path, log: LogMark, get_account: Callable[[str], Account], texts: Texts) -> None:
+        super().__init__(folder, log, get_account, texts)
         self._wake_lag = _INDEXED_AT_ONCE
         self._wake: Callable[[], None] | None = None
 
@@ -329,4 +287,5 @@ class LexicalIndex(AccountIndexes[AccountIndex[HeadT]], Generic[HeadT]):
             index.reload()
 
     def _open(self, account: str, folder: Path) -> AccountIndex[HeadT]:
-        return AccountIndex(folder, self._records(account), self._texts, self._log, self._search_wait_s)
+        rows = SearchableRows[HeadT](self._get_account(account), self._texts.indexes)
+        return AccountIndex(folder, rows, self._texts, self._log)

@@ -6,7 +6,10 @@ from knowhub.core.language_models import Embedder, EmbeddingFailed, FailureReaso
 
 
 class MonitoredEmbedder:
-    """Passes calls on. `last_failure` says why the last call failed; None if it went well."""
+    """Passes calls on.
+
+    `last_failure` says why the last call failed, was given up, or gave an answer of no use; None if it went well.
+    """
 
     def __init__(self, embedder: Embedder) -> None:
         self._embedder = embedder
@@ -39,10 +42,6 @@ class MonitoredEmbedder:
             raise
         self.last_failure = None
         return vectors
-
-    def note_failure(self, detail: str) -> None:
-        """Note that a call was given up, or that its answer was of no use."""
-        self.last_failure = detail
 
     def note_model_in_use(self, model: str | None) -> None:
         """Note the model of the process that makes the vectors; None if that has no embedder."""

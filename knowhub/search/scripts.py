@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from knowhub.core.language_models import Embedder, EmbeddingFailed, FailureReason, Vector
+from knowhub.search.analysis import HAN
 
 _CHARACTERS: Final = {
     "latin": "A-Za-zªº\u00c0-\u024f\u1e00-\u1eff",
@@ -21,7 +22,7 @@ _CHARACTERS: Final = {
     "thai": "\u0e00-\u0e7f",
     "kana": "\u3041-\u30ff",
     "hangul": "\u1100-\u11ff\uac00-\ud7af",
-    "han": "々〇\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff",
+    "han": HAN,
 }
 _SCRIPTS: Final = {name: re.compile(f"[{characters}]") for name, characters in _CHARACTERS.items()}
 _OTHER: Final = re.compile(rf"[^\W\d_{''.join(_CHARACTERS.values())}]")
@@ -196,13 +197,9 @@ class ScriptSkills:
         if unknown:
             raise ValueError(f"{', '.join(unknown)}: no known script. Known are {', '.join(PROBES)}")
         self._embedder = embedder
-        self._read = read
+        # The scripts that a setting says are read, whatever is measured; None if it says nothing.
+        self.overruling = read
         self._probing: dict[str, asyncio.Task[ScriptSkill]] = {}
-
-    @property
-    def overruling(self) -> Collection[str] | None:
-        """The scripts that a setting says are read, whatever is measured; None if it says nothing."""
-        return self._read
 
     @property
     def measured(self) -> Mapping[str, ScriptSkill]:
@@ -246,7 +243,7 @@ class ScriptSkills:
                 raise EmbeddingFailed(FailureReason.FAILURE, "it answers zeros to every text")
             asked, answered = await self._embed_probes(name)
         skill = _score_probes(asked, answered)
-        return skill if self._read is None else replace(skill, skill=float(name in self._read))
+        return skill if self.overruling is None else replace(skill, skill=float(name in self.overruling))
 
     async def _embed_probes(self, name: str) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
         questions, answers = zip(*PROBES[name], strict=True)

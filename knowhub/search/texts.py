@@ -21,6 +21,8 @@ _NAME_WEIGHT: Final = 2
 # About one page, and more than most embedders read.
 _EMBEDDED_CHARS: Final = 2_000
 _WORDS_OF_A_MEMORY: Final = 0.2
+MAX_MEMORY_ATTEMPTS: Final = 5
+"""A memory that the embedder rejected so often is a dead letter of the outbox."""
 _OF_SESSIONS: Final = facet("category", MemoryCategory.SESSIONS.value)
 
 
@@ -47,9 +49,17 @@ HeadT = TypeVar("HeadT", bound=Searchable)
 
 
 class Texts(ABC):
-    """What a kind of row is searched by. `indexes` find its rows by the number of their text, one a collection."""
+    """What a kind of row is searched by. `indexes` find its rows by the number of their text, one a collection.
+
+    A search analyses rows that are not in the index yet for `search_wait_s`. Of each collection `max_embedded` rows
+    have a vector, the oldest first; others are found by words. A text that the embedder rejects is tried
+    `max_attempts` times. None is no limit.
+    """
 
     indexes: ClassVar[Sequence[Index[Any]]]
+    search_wait_s: ClassVar[float] = 2.0
+    max_embedded: ClassVar[int | None] = None
+    max_attempts: ClassVar[int | None] = None
 
     @abstractmethod
     def terms(self, row: Row) -> Iterator[Sequence[str]]:
@@ -77,21 +87,22 @@ class KnowledgeTexts(Texts):
             yield _tag_terms(name)
 
     def embedding_text(self, row: Row) -> str:
-        return truncate(f"{row['task']}\n{row['content']}")
+        return _truncate(f"{row['task']}\n{row['content']}")
 
 
 class ContextTexts(Texts):
     """A node is searched by its L0 text, a part of a session by its own text, both also by their days."""
 
     indexes = MEMORY_TEXTS
+    max_attempts = MAX_MEMORY_ATTEMPTS
 
     def terms(self, row: Row) -> Iterator[Sequence[str]]:
-        collection = get_collection(row)
+        collection = _get_collection(row)
         yield from iterate_terms(texts.get_indexed_text(collection, row))
         yield texts.get_indexed_dates(collection, row)
 
     def embedding_text(self, row: Row) -> str:
-        return truncate(texts.get_indexed_text(get_collection(row), row))
+        return _truncate(texts.get_indexed_text(_get_collection(row), row))
 
     def get_vector_weight(self, head: Searchable, weight: float) -> float:
         """Return the share of the vector in the score of a node or a part.
@@ -105,6 +116,9 @@ class TreeTexts(Texts):
     """A keyword is searched by its names, which count most, and its description; an info by its content."""
 
     indexes = TREE_TEXTS
+    # After an import there may be millions of rows that are not indexed.
+    search_wait_s = 0.2
+    max_embedded = 100_000
 
     def terms(self, row: Row) -> Iterator[Sequence[str]]:
         if not _is_keyword(row):
@@ -117,20 +131,20 @@ class TreeTexts(Texts):
 
     def embedding_text(self, row: Row) -> str:
         if not _is_keyword(row):
-            return truncate(row["content"])
-        return truncate("\n".join(filter(None, (", ".join((row["name"], *row["aliases"])), row["description"]))))
+            return _truncate(row["content"])
+        return _truncate("\n".join(filter(None, (", ".join((row["name"], *row["aliases"])), row["description"]))))
 
 
 def _is_keyword(row: Row) -> bool:
     return "normalized" in row
 
 
-def truncate(text: str) -> str:
+def _truncate(text: str) -> str:
     """Return the beginning of a text that is embedded."""
     return text.strip()[:_EMBEDDED_CHARS]
 
 
-def get_collection(row: Row) -> str:
+def _get_collection(row: Row) -> str:
     """Return the collection of a row: a part has a session."""
     return PARTS if "session_uri" in row else NODES
 

@@ -12,7 +12,6 @@ from typing import Final
 import numpy as np
 import orjson
 
-from knowhub.core.clock import Clock
 from knowhub.core.errors import Unavailable
 from knowhub.search.index_files import BuildNote, IndexFiles
 from knowhub.search.vectors import Rows, make_row_type
@@ -23,6 +22,9 @@ ROWS_FILE: Final = "rows.bin"
 REJECTED_FILE: Final = "refused.json"
 _RETRY: Final = "retry-"
 _MAX_DOUBLINGS: Final = 10
+# Between two attempts to embed a rejected text.
+_FIRST_PAUSE_S: Final = 2.0
+LONGEST_PAUSE_S: Final = 300.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,31 +49,21 @@ class Rejection:
     retry_at: float | None
 
 
-@dataclass(frozen=True, slots=True)
-class RetryPolicy:
-    """When a text is tried again that the embedder rejected: after a pause, in seconds, that doubles each time.
+def make_rejection(number: int, attempts: int, max_attempts: int | None, now: float) -> Rejection:
+    """Return the rejection of a text that was rejected so many times, at most `max_attempts`; None is no limit.
 
-    After `max_attempts` it is not, unless somebody asks for it; None is no limit.
+    It is tried again after a pause that doubles each time.
     """
-
-    clock: Clock
-    first_pause_s: float = 2.0
-    longest_pause_s: float = 300.0
-    max_attempts: int | None = None
-
-    def reject(self, number: int, attempts: int) -> Rejection:
-        """Return the rejection of a text that was rejected so many times."""
-        if self.max_attempts is not None and attempts >= self.max_attempts:
-            return Rejection(number, attempts, None)
-        pause_s = min(self.first_pause_s * 2.0 ** min(attempts - 1, _MAX_DOUBLINGS), self.longest_pause_s)
-        return Rejection(number, attempts, self.clock.now() + pause_s)
+    if max_attempts is not None and attempts >= max_attempts:
+        return Rejection(number, attempts, None)
+    pause_s = min(_FIRST_PAUSE_S * 2.0 ** min(attempts - 1, _MAX_DOUBLINGS), LONGEST_PAUSE_S)
+    return Rejection(number, attempts, now + pause_s)
 
 
 class VectorFiles(IndexFiles[VectorNote]):
     """The files of one account. Any process may read them and ask for a retry; only the leader writes the others."""
 
-    def __init__(self, folder: Path) -> None:
-        super().__init__(folder, VectorNote, LAYOUT)
+    note_type, layout = VectorNote, LAYOUT
 
     def read_rejected(self, log_id: str, model: str) -> list[Rejection]:
         """Return the texts that the leader's embedder rejects; none if the file is missing, damaged or of another."""

@@ -6,16 +6,17 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final, Generic, TypeVar
 
+from knowhub.core.clock import Clock
 from knowhub.core.errors import Unavailable
 from knowhub.core.language_models import Embedder, EmbeddingFailed, FailureReason, TextRefused, Vector
 from knowhub.core.projection import LogMark
 from knowhub.core.recall import MissingVector
-from knowhub.engine.account import SearchableRows
+from knowhub.engine.account import Account, SearchableRows
 from knowhub.search.account_vectors import AccountVectors, PendingText
 from knowhub.search.index_files import AccountIndexes
 from knowhub.search.scripts import HARMLESS, ScriptSkills, is_zero
 from knowhub.search.texts import HeadT, Texts
-from knowhub.search.vector_files import RetryPolicy, VectorFiles
+from knowhub.search.vector_files import VectorFiles
 from knowhub.search.vectors import Matrix
 
 _Answer = TypeVar("_Answer")
@@ -32,9 +33,9 @@ _ATTEMPTS: Final = 3
 class BatchEmbedder:
     """Embeds batches, and tells a server that is down from a text that it rejects."""
 
-    def __init__(self, embedder: Embedder, literacy: ScriptSkills) -> None:
+    def __init__(self, embedder: Embedder, skills: ScriptSkills) -> None:
         self._embedder = embedder
-        self._literacy = literacy
+        self._skills = skills
         self.dimensions: int | None = None
 
     @property
@@ -49,7 +50,7 @@ class BatchEmbedder:
         """
         is_read = []
         for text in texts:
-            is_read.append(await self._literacy.can_read(text))
+            is_read.append(await self._skills.can_read(text))
             await asyncio.sleep(0)
         # At least one text is embedded, to learn the dimensions.
         spare = [] if any(is_read) else [HARMLESS]
@@ -105,22 +106,19 @@ class VectorIndex(AccountIndexes[AccountVectors[HeadT]], Generic[HeadT]):
         self,
         folder: Path,
         log: LogMark,
-        records: Callable[[str], SearchableRows[HeadT]],
+        get_account: Callable[[str], Account],
         texts: Texts,
         embedding: BatchEmbedder,
-        retry_policy: RetryPolicy,
+        clock: Clock,
     ) -> None:
-        super().__init__(folder)
-        self._log = log
-        self._records = records
-        self._texts = texts
+        super().__init__(folder, log, get_account, texts)
         self._embedding = embedding
         self._work: asyncio.Task[None] | None = None
         self._asking: set[asyncio.Task[Any]] = set()
         self._problem: str | None = None
         self._pause_s = 0.0
         self._not_before = 0.0
-        self._retry_policy = retry_policy
+        self._clock = clock
         self._is_closed = False
 
     def list_missing(self, account: str) -> Iterator[MissingVector]:
@@ -163,8 +161,8 @@ class VectorIndex(AccountIndexes[AccountVectors[HeadT]], Generic[HeadT]):
         """Embed until nothing is pending. Raises Unavailable if the embedder or the disk fails."""
         await self._update_dimensions()
         for account in self._list():
-            while account.is_due(self._retry_policy.clock.now()) and not self._is_closed:
-                batch = await account.take_due(_BATCH, self._retry_policy.clock.now())
+            while account.is_due(self._clock.now()) and not self._is_closed:
+                batch = await account.take_due(_BATCH, self._clock.now())
                 if batch:
                     await self._embed_batch(account, batch)
 
@@ -186,10 +184,13 @@ class VectorIndex(AccountIndexes[AccountVectors[HeadT]], Generic[HeadT]):
             await asyncio.wait([self._work])
 
     def _open(self, account: str, folder: Path) -> AccountVectors[HeadT]:
-        return AccountVectors(folder, self._records(account), self._texts, self._log, self._embedding.model)
+        return AccountVectors(folder, self._rows(account), self._texts, self._log, self._embedding.model)
+
+    def _rows(self, account: str) -> SearchableRows[HeadT]:
+        return SearchableRows(self._get_account(account), self._texts.indexes, self._texts.max_embedded)
 
     async def _rebuild(self, name: str, progress: Callable[[int, int], None]) -> int:
-        account, records = self.account(name), self._records(name)
+        account, records = self.account(name), self._rows(name)
         heads = list(records.heads())
         embedded: list[PendingText] = []
         vectors: list[Vector] = []
@@ -212,7 +213,7 @@ class VectorIndex(AccountIndexes[AccountVectors[HeadT]], Generic[HeadT]):
     def _start(self, work: Callable[[], Awaitable[None]]) -> None:
         now = asyncio.get_running_loop().time()
         is_wanted = self._is_dimension_unknown or any(
-            account.is_due(self._retry_policy.clock.now()) for account in self._accounts.values()
+            account.is_due(self._clock.now()) for account in self._accounts.values()
         )
         is_busy = self._work is not None and not self._work.done()
         if is_wanted and not is_busy and not self._is_closed and now >= self._not_before:
@@ -263,7 +264,7 @@ class VectorIndex(AccountIndexes[AccountVectors[HeadT]], Generic[HeadT]):
             account.asked = frozenset()
         for waiting, vector in zip(batch, vectors, strict=True):
             if vector is None:
-                account.reject(waiting, self._retry_policy)
+                account.reject(waiting, self._clock.now())
         taken = [(waiting, vector) for waiting, vector in zip(batch, vectors, strict=True) if vector is not None]
         if taken:
             await account.write_vectors([item for item, _ in taken], [vector for _, vector in taken])

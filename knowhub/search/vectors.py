@@ -4,7 +4,7 @@ Rows are append-only. An outdated row stays until its file is rewritten; callers
 """
 
 from array import array
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, Final, TypeAlias
@@ -29,15 +29,6 @@ def make_row_type(dimensions: int) -> np.dtype[Any]:
     Sixteen bits a dimension: they move a likeness by less than 0.001, and halve the file.
     """
     return np.dtype([("number", "<i8"), ("digest", "<u8"), ("vector", "<f2", (dimensions,))])
-
-
-@dataclass(frozen=True, slots=True)
-class Comparison:
-    """A query, and which of the first `count` rows it is to be compared with; None is all of them."""
-
-    query: Matrix
-    count: int
-    slots: NDArray[np.int64] | None
 
 
 class Vectors:
@@ -101,8 +92,16 @@ class Vectors:
         """Return the numbers of the rows at these places."""
         return np.frombuffer(self._numbers, np.int64)[slots]
 
-    def start_comparison(self, query: Matrix, groups: Sequence[frozenset[str]]) -> Comparison:
-        """Find the rows that have one facet of each group."""
+    def start_comparison(self, query: Matrix, groups: Sequence[frozenset[str]]) -> "Callable[[], Similarities]":
+        """Find the rows that have one facet of each group, and return what compares a query with them.
+
+        That is meant for a thread: it reads only the rows that stand now.
+        """
+        slots, count = self._find_passing(groups), self._count
+        return lambda: Similarities(self, slots, self._multiply(query, count, slots))
+
+    def _find_passing(self, groups: Sequence[frozenset[str]]) -> NDArray[np.int64] | None:
+        """Return the places of the rows that have one facet of each group; None if all have."""
         allowed: NDArray[np.bool_] | None = None
         for group in groups:
             passing = np.zeros(self._count, bool)
@@ -111,27 +110,21 @@ class Vectors:
                     passing[np.frombuffer(self._slots_by_facet[name], np.uint32)] = True
             allowed = passing if allowed is None else allowed & passing
         # Many callers see everything: then no rows need to be taken out.
-        if allowed is None or allowed.all():
-            return Comparison(query, self._count, None)
-        return Comparison(query, self._count, np.flatnonzero(allowed))
+        return None if allowed is None or allowed.all() else np.flatnonzero(allowed)
 
-    def run_comparison(self, asked: Comparison) -> "Similarities":
-        """Compare a query with its rows. Meant for a thread: it reads only what stood when the comparison was made."""
-        return Similarities(self, asked.slots, self._multiply(asked))
-
-    def _multiply(self, asked: Comparison) -> Matrix:
-        slots = asked.slots
-        values = np.empty(asked.count if slots is None else len(slots), np.float32)
-        if slots is None or len(slots) * _WORTH_TAKING_OUT > asked.count:
-            everything = np.empty(asked.count, np.float32)
-            for block, start in enumerate(range(0, asked.count, self._rows_per_block)):
-                end = min(start + self._rows_per_block, asked.count)
-                np.dot(self._blocks[block][: end - start], asked.query, out=everything[start:end])
+    def _multiply(self, query: Matrix, count: int, slots: NDArray[np.int64] | None) -> Matrix:
+        """Multiply a query with the rows at these places; None is the first `count`."""
+        if slots is None or len(slots) * _WORTH_TAKING_OUT > count:
+            everything = np.empty(count, np.float32)
+            for block, start in enumerate(range(0, count, self._rows_per_block)):
+                end = min(start + self._rows_per_block, count)
+                np.dot(self._blocks[block][: end - start], query, out=everything[start:end])
             return everything if slots is None else everything[slots]
-        edges = np.searchsorted(slots, np.arange(0, asked.count + self._rows_per_block, self._rows_per_block)).tolist()
+        values = np.empty(len(slots), np.float32)
+        edges = np.searchsorted(slots, np.arange(0, count + self._rows_per_block, self._rows_per_block)).tolist()
         for block, (start, end) in enumerate(pairwise(edges)):
             chosen = slots[start:end] - block * self._rows_per_block
-            np.dot(self._blocks[block][chosen], asked.query, out=values[start:end])
+            np.dot(self._blocks[block][chosen], query, out=values[start:end])
         return values
 
     def _append(self, rows: Rows) -> None:

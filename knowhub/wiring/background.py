@@ -164,10 +164,9 @@ def _maintenance(
     adapters: Adapters, indexes: Indexes, shredder: KeyShredder, leader_jobs: dict[str, MaintenanceTask]
 ) -> Maintenance:
     store, settings = adapters.store, adapters.settings
-    searched = (indexes.records, indexes.memories, indexes.tree)
 
     async def reload() -> None:
-        for index in searched:
+        for index in indexes.families:
             index.lexical.reload()
 
     every_process: dict[str, MaintenanceTask] = {
@@ -191,6 +190,6 @@ def _maintenance(
         every_process | leader_jobs,
         every_process | followers,
     )
-    for index in searched:
+    for index in indexes.families:
         index.lexical.wake_at(settings.index_batch, maintenance.wake)
     return maintenance

@@ -57,32 +57,23 @@ def build_exports(
 _KINDS: Final[Mapping[str, Callable[[Path], IndexFiles[Any]]]] = {"lexical": FullText, "vectors": VectorFiles}
 
 
-def _find_indexes(folder: Path) -> Iterator[Path]:
-    """Yield the folders of all indexes, one per account."""
-    for family in (folder, folder / "context", folder / "tree"):
-        for kind in _KINDS:
-            yield from sorted(path for path in (family / kind).glob("*") if path.is_dir())
-
-
 class IndexCheck:
     """Checks the index of an account by the checksums of its files."""
 
-    def __init__(self, root: Path, folder: Path, log: LogMark) -> None:
-        self._root = root
+    def __init__(self, name: str, folder: Path, files: IndexFiles[Any], log: LogMark) -> None:
+        self._name = name
         self._folder = folder
+        self._files = files
         self._log = log
 
     def check(self) -> CheckResult:
         """Check the checksums of the files, and compare the note with the log. Raises OSError."""
-        name = f"{self._root.name}/{self._folder.relative_to(self._root)}"
-        files = _KINDS[self._folder.parent.name](self._folder)
-        note = files.read_note()
+        note = self._files.read_note()
         if note is None:
-            return CheckResult(
-                None, differences=() if files.erase_seq is None else [name], is_empty=files.erase_seq is None
-            )
-        if not files.is_whole(note):
-            return CheckResult(note.seq, differences=[name])
+            is_empty = self._files.erase_seq is None
+            return CheckResult(None, differences=() if is_empty else [self._name], is_empty=is_empty)
+        if not self._files.is_whole(note):
+            return CheckResult(note.seq, differences=[self._name])
         fits = note.fits(self._log) and note.erases == self._log.erases
         return CheckResult(note.seq, fits=fits, summary=f"{note.documents} records")
 
@@ -102,8 +93,12 @@ def projections_of(
     def list_projections(log: LogContents) -> Iterator[tuple[str, CheckedProjection]]:
         exports = build_exports(files, directory, log, run_subprocess, settings)
         yield "records", exports.records
-        for folder in _find_indexes(directory.indexes):
-            yield str(folder.relative_to(directory.root)), IndexCheck(directory.indexes, folder, log)
+        for family in ("", "context", "tree"):
+            for kind, open_files in _KINDS.items():
+                # One folder for each account.
+                for folder in sorted(path for path in (directory.indexes / family / kind).glob("*") if path.is_dir()):
+                    name = str(folder.relative_to(directory.root))
+                    yield name, IndexCheck(name, folder, open_files(folder), log)
         yield "maps", exports.maps
         yield "context", exports.directories
 

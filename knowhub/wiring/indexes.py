@@ -1,12 +1,12 @@
 """Builds the search indexes: lexical, and vectors beside them where there is an embedder."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Generic
+from typing import Any, Generic
 
 import orjson
 
@@ -14,16 +14,14 @@ from knowhub.context.model import ContextSummary
 from knowhub.context.outbox import Outbox
 from knowhub.core.errors import InvalidInput
 from knowhub.core.language_models import Embedder
-from knowhub.engine.account import SearchableRows
 from knowhub.keywords.model import Node
 from knowhub.keywords.tree import Info
 from knowhub.knowledge.model import KnowledgeSummary
 from knowhub.search.hybrid import HybridIndex, QueryVectors
-from knowhub.search.lexical import SEARCH_WAIT_S, LexicalIndex
+from knowhub.search.lexical import LexicalIndex
 from knowhub.search.monitored_embedder import MonitoredEmbedder
 from knowhub.search.scripts import ScriptSkills
 from knowhub.search.texts import ContextTexts, HeadT, KnowledgeTexts, Texts, TreeTexts
-from knowhub.search.vector_files import RetryPolicy
 from knowhub.search.vector_index import BatchEmbedder, UnusedVectors, VectorIndex
 from knowhub.settings import Settings
 from knowhub.stores.files.filesystem import replace_file
@@ -32,12 +30,6 @@ from knowhub.wiring.models import EmbeddingReport
 
 _REBUILD_BEFORE_SERVING = 10_000
 """With more operations than this missing from an index, it is rebuilt at start: a search could not scan them all."""
-_TREE_WAIT_S = 0.2
-"""A search of the tree waits so long for rows that are not indexed: after an import there may be millions."""
-MAX_EMBEDDED = 100_000
-"""So many keywords and so many infos of an account have a vector, the oldest first; others are found by words."""
-MAX_MEMORY_ATTEMPTS = 5
-"""A memory that the embedder rejected so often is a dead letter of the outbox."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,29 +71,25 @@ class Indexes:
         self._files, self._embedder_file = adapters.files, folder / "leader" / "embedder"
         self._embedder = None if queries is None else queries.embedder
         self.embedding = EmbeddingReport(
-            adapters.embedding, None if queries is None else queries.literacy, adapters.settings, self._embedder
+            adapters.embedding, None if queries is None else queries.skills, adapters.settings, self._embedder
         )
-        forever = RetryPolicy(adapters.clock)
-        limited = RetryPolicy(adapters.clock, max_attempts=MAX_MEMORY_ATTEMPTS)
-        self.records: SearchIndex[KnowledgeSummary] = _search_index(
-            adapters, folder, KnowledgeTexts(), queries, forever
-        )
+        self.records: SearchIndex[KnowledgeSummary] = _search_index(adapters, folder, KnowledgeTexts(), queries)
         self.memories: SearchIndex[ContextSummary] = _search_index(
-            adapters, folder / "context", ContextTexts(), queries, limited
+            adapters, folder / "context", ContextTexts(), queries
         )
-        self.tree: SearchIndex[Node | Info] = _search_index(adapters, folder / "tree", TreeTexts(), queries, forever)
+        self.tree: SearchIndex[Node | Info] = _search_index(adapters, folder / "tree", TreeTexts(), queries)
+        self.families: Sequence[SearchIndex[Any]] = (self.records, self.memories, self.tree)
         self.outbox = Outbox(store, self.memories.vectors, adapters.clock)
 
     async def close(self) -> None:
         """Stop embedding."""
-        await self.tree.vector_files.close()
-        await self.memories.vector_files.close()
-        await self.records.vector_files.close()
+        for index in reversed(self.families):
+            await index.vector_files.close()
 
     @property
     def lag(self) -> int:
         """The number of rows that are not indexed yet, by their words or by their meaning."""
-        return self.records.lag + self.memories.lag + self.tree.lag
+        return sum(index.lag for index in self.families)
 
     async def publish_embedder(self) -> None:
         """Tell other processes the embedder with which this one, the leader, makes the vectors. Raises OSError."""
@@ -128,7 +116,7 @@ class Indexes:
     async def rebuild(self, progress: Callable[[int, int], None], account: str | None = None) -> int:
         """Rebuild all indexes of one account, or of all; return the number of rows in them. Raises Unavailable."""
         rows = 0
-        for index in (self.records, self.memories, self.tree):
+        for index in self.families:
             rows += await index.rebuild(partial(_add_progress, progress, rows), account)
         return rows
 
@@ -142,38 +130,28 @@ def _query_vectors(embedder: Embedder | None, settings: Settings, stack: AsyncEx
         return None
     monitored = MonitoredEmbedder(embedder)
     try:
-        literacy = ScriptSkills(monitored, settings.embedding_scripts or None)
+        skills = ScriptSkills(monitored, settings.embedding_scripts or None)
     except ValueError as error:
         raise InvalidInput.of("KNOWHUB_EMBEDDING_SCRIPTS", str(error)) from error
-    stack.push_async_callback(literacy.close)
-    queries = QueryVectors(monitored, literacy, settings.embedding_search_budget_s)
+    stack.push_async_callback(skills.close)
+    queries = QueryVectors(monitored, skills, settings.embedding_search_budget_s)
     stack.push_async_callback(queries.close)
     return queries
 
 
-def _search_index(
-    adapters: Adapters, folder: Path, texts: Texts, queries: QueryVectors | None, retry_policy: RetryPolicy
-) -> SearchIndex[HeadT]:
+def _search_index(adapters: Adapters, folder: Path, texts: Texts, queries: QueryVectors | None) -> SearchIndex[HeadT]:
     store, weight = adapters.store, adapters.settings.vector_weight
-    collections, is_tree = {index.collection for index in texts.indexes}, isinstance(texts, TreeTexts)
-
-    def rows(account: str) -> SearchableRows[HeadT]:
-        return SearchableRows(store.account(account), texts.indexes)
-
-    def embedded_rows(account: str) -> SearchableRows[HeadT]:
-        return SearchableRows(store.account(account), texts.indexes, MAX_EMBEDDED if is_tree else None)
-
-    lexical = LexicalIndex(folder / "lexical", store, rows, texts, _TREE_WAIT_S if is_tree else SEARCH_WAIT_S)
+    collections = {index.collection for index in texts.indexes}
+    lexical = LexicalIndex[HeadT](folder / "lexical", store, store.account, texts)
     for account in store.accounts:
         lexical.account(account)
     store.subscribe(lexical, collections)
     if queries is None:
         return SearchIndex(lexical, lexical, None, UnusedVectors(folder / "vectors", store))
-    work = BatchEmbedder(queries.embedder, queries.literacy)
-    vectors = VectorIndex(folder / "vectors", store, embedded_rows, texts, work, retry_policy)
+    work = BatchEmbedder(queries.embedder, queries.skills)
+    vectors = VectorIndex[HeadT](folder / "vectors", store, store.account, texts, work, adapters.clock)
     for account in store.accounts:
         vectors.account(account)
     store.subscribe(vectors, collections)
-
     index = HybridIndex(lexical, vectors, queries, lambda row: texts.get_vector_weight(row, weight))
     return SearchIndex(index, lexical, vectors, vectors)

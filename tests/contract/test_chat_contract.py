@@ -8,9 +8,9 @@ import httpx
 import pytest
 import respx
 
-from knowhub.core.language_models import ChatFailed, ChatModel, FailureReason
+from knowhub.core.language_models import ChatModel, FailureReason
 from knowhub.providers.http import make_client
-from tests.fakes.model_server import MATCH, QUESTION, URL, chat_client, completion
+from tests.fakes.model_server import MATCH, QUESTION, URL, chat_client, completion, failure_of
 from tests.fakes.scripted_chat import Answer, ScriptedChat, missing
 
 pytestmark = pytest.mark.anyio
@@ -52,12 +52,6 @@ def serve(script: Script) -> Callable[[httpx.Request], httpx.Response]:
         return completion(data)
 
     return answer
-
-
-async def failure_of(model: ChatModel, timeout_s: float = 10) -> ChatFailed:
-    with pytest.raises(ChatFailed) as caught:
-        await model.chat(QUESTION, timeout_s)
-    return caught.value
 
 
 async def test_a_valid_answer_is_returned_with_model_and_cost(build_model: Models) -> None:

@@ -21,8 +21,8 @@ from knowhub.wiring.indexes import SearchIndex
 from tests.builders import FakeClock, knowledge_row
 from tests.context_rows import ACCOUNT, OWNER, memory_at, node_row, part_row, session_at
 from tests.fakes.hashing_embedder import HashingEmbedder
+from tests.hubs import open_search_hub
 from tests.keyword_rows import info_row, keyword_row
-from tests.memory_index import memory_hub
 
 pytestmark = pytest.mark.anyio
 
@@ -131,7 +131,7 @@ def family(request: pytest.FixtureRequest) -> Family:
 @pytest.fixture(params=[False, True], ids=["words", "hybrid"])
 async def index(request: pytest.FixtureRequest, family: Family, tmp_path: Path) -> AsyncIterator[Index]:
     embedder = HashingEmbedder() if request.param else None
-    async with memory_hub(tmp_path, embedder, FakeClock()) as hub:
+    async with open_search_hub(tmp_path, embedder, FakeClock()) as hub:
         yield Index(family, hub, tmp_path)
 
 

@@ -10,7 +10,8 @@ import pytest
 
 from tests.builders import FakeClock
 from tests.crash.killed_embedder import MESSAGES, POISON, SlowEmbedder
-from tests.memory_index import list_live_summaries, memory_hub, read_vectors, rebuild_vectors, status_of, vectors_of
+from tests.hubs import open_search_hub, read_vectors
+from tests.memory_index import list_live_summaries, rebuild_vectors, status_of, vectors_of
 
 ROOT = Path(__file__).resolve().parents[2]
 pytestmark = pytest.mark.anyio
@@ -33,15 +34,15 @@ async def test_an_index_of_killed_servers_equals_a_rebuild(tmp_path: Path, kills
     for turn in range(kills):
         # The last one is killed at once: on a busy machine it would be done before the kill arrives.
         kill_one(tmp_path, turn, rng.uniform(0.0, 0.2) if turn < kills - 1 else 0.0)
-        seen.append(len(read_vectors(tmp_path)))
+        seen.append(len(read_vectors(tmp_path, "context")))
 
     clock = FakeClock(time.time())
-    async with memory_hub(tmp_path, SlowEmbedder(), clock) as hub:
+    async with open_search_hub(tmp_path, SlowEmbedder(), clock) as hub:
         waiting = (await status_of(hub)).pending
         for _ in range(6):
             await vectors_of(hub).embed_pending()
             clock.advance(600)
-        status, embedded = await status_of(hub), read_vectors(tmp_path)
+        status, embedded = await status_of(hub), read_vectors(tmp_path, "context")
         poisoned = {number for number, head in list_live_summaries(hub).items() if POISON in head.abstract}
 
         assert waiting > 0

@@ -12,15 +12,14 @@ from knowhub.context.events import EventStatus
 from knowhub.context.outbox import REJECTED
 from knowhub.core.errors import Unavailable
 from knowhub.core.language_models import FailureReason, TextRefused
-from knowhub.search.vector_files import RetryPolicy
-from knowhub.wiring.indexes import MAX_MEMORY_ATTEMPTS
+from knowhub.search.texts import MAX_MEMORY_ATTEMPTS
+from knowhub.search.vector_files import LONGEST_PAUSE_S
 from tests.builders import FakeClock, local
 from tests.context_rows import part_rows, session_at
 from tests.fakes.hashing_embedder import Fault, HashingEmbedder
+from tests.hubs import open_search_hub, read_vectors
 from tests.memory_index import (
     list_live_summaries,
-    memory_hub,
-    read_vectors,
     rebuild_vectors,
     search_uris,
     status_of,
@@ -53,7 +52,7 @@ async def embed_all(hub: Hub, clock: FakeClock) -> None:
             status = await status_of(hub)
             if not (status.pending or status.failed):
                 return
-            clock.advance(RetryPolicy(clock).longest_pause_s)
+            clock.advance(LONGEST_PAUSE_S)
 
 
 def refuse_poison(poison: str, texts: Sequence[str]) -> Exception | None:
@@ -75,17 +74,17 @@ def iter_faults(share: float, poison: str, is_mended: Callable[[], bool] = lambd
 async def test_a_shaky_embedder_and_a_poisoned_text_end_as_a_rebuild_does(tmp_path: Path, count: int) -> None:
     clock, mended = FakeClock(), asyncio.Event()
     embedder = HashingEmbedder(iter_faults(0.1, POISON, mended.is_set))
-    async with memory_hub(tmp_path, embedder, clock) as hub:
+    async with open_search_hub(tmp_path, embedder, clock) as hub:
         await commit_messages(hub, count, POISON)
 
         await embed_all(hub, clock)
-        status, embedded = await status_of(hub), read_vectors(tmp_path)
+        status, embedded = await status_of(hub), read_vectors(tmp_path, "context")
         (dead,) = status.dead_letters
         (poisoned,) = (head for head in list_live_summaries(hub).values() if head.abstract == POISON)
         mended.set()
         revived = await hub.memories.outbox.retry(local(), dead.event_id)
         await embed_all(hub, clock)
-        after, complete = await status_of(hub), read_vectors(tmp_path)
+        after, complete = await status_of(hub), read_vectors(tmp_path, "context")
 
         assert (status.pending, status.claimed, status.failed, status.dead) == (0, 0, 0, 1)
         assert (dead.error, dead.retry_count, dead.uri) == (REJECTED, MAX_MEMORY_ATTEMPTS, poisoned.uri)
@@ -106,7 +105,7 @@ async def rebuild_until_done(folder: Path, hub: Hub) -> object:
 
 async def test_an_embedder_outage_makes_few_calls_and_no_failures(tmp_path: Path) -> None:
     embedder = HashingEmbedder()
-    async with memory_hub(tmp_path, embedder) as hub:
+    async with open_search_hub(tmp_path, embedder, FakeClock()) as hub:
         await commit_messages(hub, 200)
         embedder.is_down = True
         asked_before = len(embedder.asked)
@@ -124,4 +123,4 @@ async def test_an_embedder_outage_makes_few_calls_and_no_failures(tmp_path: Path
         assert "the embedder gives no vectors" in named["memory_vectors"]
         assert (status.pending, status.failed, status.dead) == (200, 0, 0)
         assert by_words[0].endswith("/m17")
-        assert set(read_vectors(tmp_path)) == set(list_live_summaries(hub))
+        assert set(read_vectors(tmp_path, "context")) == set(list_live_summaries(hub))

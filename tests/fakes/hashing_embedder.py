@@ -13,7 +13,7 @@ from itertools import pairwise
 from typing import TypeAlias
 from zlib import crc32
 
-from knowhub.core.language_models import EmbeddingFailed, FailureReason, Usage, Vector
+from knowhub.core.language_models import EmbeddingFailed, FailureReason, ModelFailed, Usage, Vector
 
 Fault: TypeAlias = Exception | Callable[[Sequence[str]], Exception | None]
 DIMENSIONS = 256
@@ -76,12 +76,13 @@ class HashingEmbedder:
             fault = TimeoutError("no time is left to ask the embedder")
         if fault is not None:
             self._failures += 1
-            raise _to_failure(fault)
+            raise to_failure(fault, EmbeddingFailed)
         return [hash_vector(text, self._dimensions) for text in texts]
 
 
-def _to_failure(fault: Exception) -> EmbeddingFailed:
-    if isinstance(fault, EmbeddingFailed):
+def to_failure(fault: Exception, kind: type[ModelFailed]) -> ModelFailed:
+    """Return what a client raises for a fault: the fault itself if it is of that kind, TIMEOUT for a TimeoutError."""
+    if isinstance(fault, kind):
         return fault
     late = isinstance(fault, TimeoutError)
-    return EmbeddingFailed(FailureReason.TIMEOUT if late else FailureReason.FAILURE, str(fault))
+    return kind(FailureReason.TIMEOUT if late else FailureReason.FAILURE, str(fault))

@@ -128,13 +128,8 @@ def _path(value: object) -> str:
 
 
 def _empty(schema: Mapping[str, Any]) -> object:
-    if schema.get("nullable"):
-        return None
     if schema.get("enum"):
         return None if None in schema["enum"] else schema["enum"][0]
-    choices = [_empty(choice) for choice in schema.get("anyOf", ())]
-    if choices:
-        return None if None in choices else choices[0]
     types = schema.get("type", "null")
     named = [types] if isinstance(types, str) else types
     return _EMPTY["null"] if "null" in named else _EMPTY.get(named[0])

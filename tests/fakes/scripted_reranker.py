@@ -5,8 +5,8 @@ from collections.abc import Callable, Iterable, Sequence
 from enum import Enum
 from typing import TypeAlias
 
-from knowhub.core.language_models import FailureReason, RerankFailed, Usage
-from tests.fakes.hashing_embedder import hash_vector
+from knowhub.core.language_models import RerankFailed, Usage
+from tests.fakes.hashing_embedder import hash_vector, to_failure
 
 
 class Silence(Enum):
@@ -48,7 +48,7 @@ class ScriptedReranker:
             return ()
         if isinstance(answer, Exception):
             self._failures += 1
-            raise _to_failure(answer)
+            raise to_failure(answer, RerankFailed)
         return answer(query, texts) if callable(answer) else answer
 
 
@@ -61,10 +61,3 @@ def by_likeness(query: str, texts: Sequence[str]) -> Sequence[float]:
 def longest_first(_query: str, texts: Sequence[str]) -> Sequence[float]:
     """Score a text by its length."""
     return [float(len(text)) for text in texts]
-
-
-def _to_failure(fault: Exception) -> RerankFailed:
-    if isinstance(fault, RerankFailed):
-        return fault
-    late = isinstance(fault, TimeoutError)
-    return RerankFailed(FailureReason.TIMEOUT if late else FailureReason.FAILURE, str(fault))

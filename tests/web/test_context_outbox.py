@@ -11,7 +11,8 @@ import pytest
 from knowhub.bootstrap import Hub
 from knowhub.web.app import create_app
 from tests.builders import FakeClock
-from tests.memory_index import POISON, PickyEmbedder, drain_outbox, memory_hub, vectors_of
+from tests.hubs import open_search_hub
+from tests.memory_index import POISON, PickyEmbedder, drain_outbox, vectors_of
 from tests.web.conftest import client_of
 from tests.web.sessions import commit_session, search_memories
 
@@ -44,7 +45,7 @@ class Scene:
 @pytest.fixture
 async def scene(tmp_path: Path) -> AsyncIterator[Scene]:
     clock, embedder = FakeClock(), PickyEmbedder()
-    async with memory_hub(tmp_path, embedder, clock) as hub, client_of(create_app(hub.settings, hub)) as api:
+    async with open_search_hub(tmp_path, embedder, clock) as hub, client_of(create_app(hub.settings, hub)) as api:
         yield Scene(hub, api, clock, embedder)
 
 

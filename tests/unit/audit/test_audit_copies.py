@@ -7,7 +7,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from knowhub.audit.model import AuditDocument
 from knowhub.core.near_duplicates import (
     COMPARED_CHARS,
     MIN_SIMILARITY,
@@ -25,17 +24,10 @@ CHARS = [chr(0x4E00 + number) for number in range(1500)]
 MIN_RECALL = 0.97
 
 
-def make_documents(texts: Sequence[str], collection: str = "knowledge") -> list[AuditDocument]:
-    return [
-        AuditDocument(collection, f"{collection}-{number}", float(number), "user:a", {"content": text}, {})
-        for number, text in enumerate(texts)
-    ]
-
-
-def build_clusters(all_of: Sequence[AuditDocument]) -> list[Cluster]:
-    clusters = ClusterBuilder(lambda number: all_of[number].full_text)
-    for number, item in enumerate(all_of):
-        clusters.put(number, item.full_text, item.collection)
+def build_clusters(texts: Sequence[str], kinds: Sequence[str] | None = None) -> list[Cluster]:
+    clusters = ClusterBuilder(lambda number: texts[number])
+    for number, text in enumerate(texts):
+        clusters.put(number, text, kinds[number] if kinds else "knowledge")
     return clusters.build()
 
 
@@ -68,7 +60,7 @@ def edit_words(words: Sequence[str], edits: int, rng: random.Random) -> str:
 )
 def test_copies_may_differ_in_width_case_and_spaces(first: str, second: str) -> None:
     assert digest(first) == digest(second)
-    assert [(item.kept, item.copies) for item in build_clusters(make_documents([first, second]))] == [(0, [1])]
+    assert [(item.kept, item.copies) for item in build_clusters([first, second])] == [(0, [1])]
 
 
 @pytest.mark.parametrize(
@@ -81,7 +73,7 @@ def test_copies_may_differ_in_width_case_and_spaces(first: str, second: str) -> 
     ],
 )
 def test_texts_with_other_words_are_not_copies(first: str, second: str) -> None:
-    assert build_clusters(make_documents([first, second])) == []
+    assert build_clusters([first, second]) == []
 
 
 def test_near_copies_gather_around_the_oldest_with_their_similarity() -> None:
@@ -94,7 +86,7 @@ def test_near_copies_gather_around_the_oldest_with_their_similarity() -> None:
         vim.replace("prefers", "likes"),
     ]
 
-    (cluster,) = build_clusters(make_documents(texts))
+    (cluster,) = build_clusters(texts)
 
     assert (cluster.kept, cluster.copies) == (0, [])
     # Of the last one, 14 of 18 pairs of words are shared: too few.
@@ -105,7 +97,7 @@ def test_a_copy_of_a_near_copy_is_in_its_cluster() -> None:
     words = random_english(40)
     first, second = "".join(words), "".join([*words, "more "])
 
-    (cluster,) = build_clusters(make_documents([first, second, second, first]))
+    (cluster,) = build_clusters([first, second, second, first])
 
     assert (cluster.kept, cluster.copies) == (0, [3])
     assert sorted((near.number, near.to) for near in cluster.near) == [(1, 0), (2, 0)]
@@ -116,7 +108,7 @@ def test_a_row_similar_only_to_a_near_copy_names_that_near_copy() -> None:
     chain = ["".join(words[start : start + 44]) for start in (0, 4, 8)]
     assert jaccard(shingles(chain[0]), shingles(chain[2])) < MIN_SIMILARITY
 
-    (cluster,) = build_clusters(make_documents(chain))
+    (cluster,) = build_clusters(chain)
 
     assert [(near.number, near.to) for near in cluster.near] == [(1, 0), (2, 1)]
 
@@ -124,24 +116,23 @@ def test_a_row_similar_only_to_a_near_copy_names_that_near_copy() -> None:
 def test_records_and_infos_are_not_compared_with_each_other() -> None:
     text = "".join(random_english(30))
 
-    assert build_clusters([*make_documents([text]), *make_documents([text], "infos")]) == []
+    assert build_clusters([text, text], ["knowledge", "infos"]) == []
 
 
 def test_long_texts_that_begin_alike_and_differ_in_length_are_not_near_copies() -> None:
     begun = "".join(random_english(COMPARED_CHARS // 4))
     assert len(begun) > COMPARED_CHARS
 
-    assert build_clusters(make_documents([begun, begun + "".join(random_english(10_000))])) == []
-    assert len(build_clusters(make_documents([begun, begun + " more"]))) == 1
+    assert build_clusters([begun, begun + "".join(random_english(10_000))]) == []
+    assert len(build_clusters([begun, begun + " more"])) == 1
 
 
 def test_a_row_deleted_during_an_audit_is_similar_to_none() -> None:
     text = "".join(random_english(30))
-    three = make_documents([text, text + "end", text + "more"])
-    now = {number: item.full_text for number, item in enumerate(three) if number > 0}
+    now = {1: text + "end", 2: text + "more"}
     clusters = ClusterBuilder(now.get)
-    for number, item in enumerate(three):
-        clusters.put(number, item.full_text, item.collection)
+    for number, said in {0: text, **now}.items():
+        clusters.put(number, said, "knowledge")
 
     (cluster,) = clusters.build()
 
@@ -151,7 +142,7 @@ def test_a_row_deleted_during_an_audit_is_similar_to_none() -> None:
 @settings(max_examples=150, deadline=None)
 @given(st.lists(st.text("abc 部署。", min_size=1, max_size=40), min_size=1, max_size=60))
 def test_clusters_hold_every_copy_and_true_similarities(texts: list[str]) -> None:
-    gathered = build_clusters(make_documents(texts))
+    gathered = build_clusters(texts)
 
     copies: dict[int, int] = {}
     firsts: dict[bytes, int] = {}
@@ -195,7 +186,7 @@ def test_nearly_all_near_copies_made_by_known_edits_are_found(
         if similar and digest(first) != digest(second):
             wanted.add(len(texts) - 1)
 
-    found = {near.number for cluster in build_clusters(make_documents(texts)) for near in cluster.near}
+    found = {near.number for cluster in build_clusters(texts) for near in cluster.near}
 
     assert len(wanted) > 200
     assert len(found & wanted) / len(wanted) >= MIN_RECALL

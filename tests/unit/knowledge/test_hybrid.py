@@ -8,7 +8,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from knowhub.bootstrap import Hub
 from knowhub.context.model import NODES, PARTS, MemoryCategory
 from knowhub.context.queries import head_of
 from knowhub.core.language_models import Vector
@@ -21,7 +20,7 @@ from knowhub.search.texts import ContextTexts
 from tests.builders import caller, knowledge_row, local, new_knowledge
 from tests.context_rows import memory_at, node_row, part_row, session_at
 from tests.fakes.hashing_embedder import HashingEmbedder
-from tests.hubs import open_search_hub, save_record
+from tests.hubs import embed_pending, open_search_hub, save_record
 
 pytestmark = pytest.mark.anyio
 WELL = ScriptSkill(1.0, 0.0)
@@ -108,12 +107,6 @@ async def test_the_scripts_of_an_embedder_are_measured() -> None:
     assert not await reads_latin.can_read("反爬检测 web")
 
 
-async def embed_pending(hub: Hub) -> None:
-    if hub.indexes.records.vectors is not None:
-        await hub.indexes.records.vectors.embed_pending()
-    await hub.maintenance.tick()
-
-
 async def test_an_unreadable_script_is_ranked_by_words(tmp_path: Path) -> None:
     chance, words = random.Random(5), ["登录", "导出", "订单", "支付", "回调", "限流", "缓存", "分页", "签名", "证书"]
     texts = ["".join(chance.choices(words, k=chance.randint(3, 20))) for _ in range(60)]
@@ -121,7 +114,7 @@ async def test_an_unreadable_script_is_ranked_by_words(tmp_path: Path) -> None:
     queries = ["登录怎么导出", "支付回调的签名 API", "selenium 缓存"]
     answers: list[list[list[str]]] = []
     for number, embedder in enumerate((None, LatinOnly())):
-        async with open_search_hub(tmp_path / str(number), embedder=embedder) as hub:
+        async with open_search_hub(tmp_path / str(number), embedder) as hub:
             for text in texts:
                 await save_record(hub, new_knowledge(text, task="", dedup=False))
             await embed_pending(hub)
@@ -141,7 +134,7 @@ async def test_an_unreadable_script_is_ranked_by_words(tmp_path: Path) -> None:
 
 async def test_a_repeated_query_is_not_embedded_again(tmp_path: Path) -> None:
     embedder = HashingEmbedder()
-    async with open_search_hub(tmp_path, embedder=embedder) as hub:
+    async with open_search_hub(tmp_path, embedder) as hub:
         await save_record(hub, new_knowledge("zebra"))
         await embed_pending(hub)
         for _ in range(3):
@@ -152,7 +145,7 @@ async def test_a_repeated_query_is_not_embedded_again(tmp_path: Path) -> None:
 
 async def test_a_query_without_words_is_not_embedded(tmp_path: Path) -> None:
     embedder = HashingEmbedder()
-    async with open_search_hub(tmp_path, embedder=embedder) as hub:
+    async with open_search_hub(tmp_path, embedder) as hub:
         await save_record(hub, new_knowledge("zebra"))
         found = await hub.knowledge.search.search(local(), SearchQuery("?!"))
 
@@ -163,7 +156,7 @@ async def test_hybrid_search_finds_exactly_the_visible_records(tmp_path: Path) -
     chance, words = random.Random(11), ["login", "cookie", "proxy", "retry", "timeout", "browser", "python", "async"]
     scopes = ["public", "user:ann", "team:web", "project:x"]
     callers = [local(), caller(user_id="ann"), caller(user_id="nobody"), caller(team_id="web", project_id="x")]
-    async with open_search_hub(tmp_path, embedder=HashingEmbedder()) as hub:
+    async with open_search_hub(tmp_path, HashingEmbedder()) as hub:
         scope_of: dict[str, str] = {}
         texts: dict[str, str] = {}
         for number in range(120):

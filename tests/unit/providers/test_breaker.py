@@ -89,11 +89,3 @@ def test_calls_that_fail_after_it_opened_do_not_lengthen_the_cool_down(
     breaker.note(CallResult.ILL)
 
     assert breaker.remaining_s == COOL_DOWN_S - 10
-
-
-def test_with_a_threshold_of_zero_it_never_opens(clock: FakeClock) -> None:
-    breaker = CircuitBreaker(0, COOL_DOWN_S, clock.now)
-
-    fail(breaker, 100)
-
-    assert not breaker.is_open

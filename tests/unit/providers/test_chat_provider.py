@@ -33,9 +33,10 @@ async def test_a_question_is_sent_with_its_schema_and_the_key(http: httpx.AsyncC
 
 
 async def test_without_a_key_no_authorization_is_sent(http: httpx.AsyncClient, server: respx.Route) -> None:
-    await chat_client(http, api_key=None).chat(QUESTION, 10)
+    reply = await chat_client(http, api_key=None).chat(QUESTION, 10)
 
     assert "authorization" not in server.calls[0].request.headers
+    assert reply.data == MATCH
 
 
 async def test_the_schema_ends_the_system_prompt_in_every_output_mode(

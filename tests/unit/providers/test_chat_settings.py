@@ -1,8 +1,7 @@
 """The effect of the settings of a chat model, and what opens its breaker."""
 
-from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import httpx
 import pytest
@@ -13,11 +12,11 @@ from knowhub.core.language_models import (
     AnswerRejected,
     ChatFailed,
     ChatModel,
-    CountedModel,
     FailureReason,
     ModelUnavailable,
 )
 from knowhub.core.model_calls import ModelConversation
+from knowhub.providers.chat import ChatClient
 from knowhub.providers.http import RequestTiming
 from knowhub.settings import Settings
 from knowhub.wiring.models import chat_models_by_name, open_chat_model
@@ -25,7 +24,6 @@ from tests.fakes.model_server import (
     BASE_URL,
     MATCH,
     QUESTION,
-    URL,
     FakeTime,
     answer_late,
     chat_client,
@@ -38,12 +36,6 @@ from tests.opened_models import build_model
 pytestmark = pytest.mark.anyio
 
 
-@pytest.fixture
-async def server() -> AsyncIterator[respx.Route]:
-    async with respx.mock(assert_all_called=False) as router:
-        yield router.post(URL).mock(return_value=refusal(500, "ill"))
-
-
 def make_settings(**given: Any) -> Settings:  # noqa: ANN401 -- any setting
     return Settings(llm_base_url=BASE_URL, llm_attempts=1, **given)
 
@@ -52,21 +44,17 @@ async def open_chat(given: Settings, timing: RequestTiming, stack: AsyncExitStac
     return await open_chat_model(given, timing, stack, HourlyTokens(given.llm_tokens_per_hour, timing.monotonic))
 
 
-@runtime_checkable
-class CountedChatModel(ChatModel, CountedModel, Protocol):
-    """A chat model that counts its calls."""
-
-
-def as_counted(chat: object) -> CountedChatModel:
-    assert isinstance(chat, CountedChatModel)
+def as_client(chat: ChatModel | None) -> ChatClient:
+    assert isinstance(chat, ChatClient)
     return chat
 
 
 async def test_breaker_settings_are_used(server: respx.Route) -> None:
+    server.mock(return_value=refusal(500, "ill"))
     given = make_settings(llm_breaker_failures=2, llm_breaker_cool_down_s=7.0)
 
     async with build_model(open_chat, given) as built:
-        chat = as_counted(built)
+        chat = as_client(built)
         details = [(await failure_of(chat)).detail for _ in range(3)]
 
     assert details[:2] == ["the server answered 500: ill"] * 2
@@ -75,8 +63,9 @@ async def test_breaker_settings_are_used(server: respx.Route) -> None:
 
 
 async def test_the_breaker_can_be_disabled(server: respx.Route) -> None:
+    server.mock(return_value=refusal(500, "ill"))
     async with build_model(open_chat, make_settings(llm_breaker_failures=0)) as built:
-        chat = as_counted(built)
+        chat = as_client(built)
         failed = [await failure_of(chat) for _ in range(10)]
 
     assert server.call_count == 10
@@ -87,21 +76,20 @@ async def test_the_answer_size_limit_is_used(server: respx.Route) -> None:
     server.mock(return_value=completion({**MATCH, "more": "x" * 3000}))
 
     async with build_model(open_chat, make_settings(llm_max_answer_bytes=2048)) as built:
-        failed = await failure_of(as_counted(built))
+        failed = await failure_of(as_client(built))
 
     assert failed.detail == "the answer is over 2048 bytes"
 
 
 async def test_models_asked_for_by_name_share_the_spend_limit(server: respx.Route) -> None:
-    server.mock(return_value=completion(MATCH))
     given, timing = make_settings(), FakeTime().timing()
     # One call counts 110 tokens. A second one does not fit.
     open_by_name = chat_models_by_name(given, None, timing, HourlyTokens(250, timing.monotonic))
 
     async with open_by_name("first") as first:
-        await as_counted(first).chat(QUESTION, 60)
+        await as_client(first).chat(QUESTION, 60)
     async with open_by_name("second") as second:
-        refused = await failure_of(as_counted(second))
+        refused = await failure_of(as_client(second))
 
     assert refused.detail == "the spend limit of 250 tokens an hour is reached"
     assert server.call_count == 1

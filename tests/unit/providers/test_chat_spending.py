@@ -6,12 +6,10 @@ import httpx
 import pytest
 import respx
 
-from knowhub.core.allowances import HourlyTokens
 from knowhub.core.language_models import ChatFailed, FailureReason, ModelUnavailable
 from knowhub.providers.chat import DEFAULT_MODEL
 from knowhub.providers.http import estimate_request_tokens
 from knowhub.providers.output_modes import OutputMode, add_schema, make_request_body
-from tests.builders import FakeClock
 from tests.fakes.model_server import (
     MATCH,
     QUESTION,
@@ -149,9 +147,3 @@ async def test_a_request_cut_by_the_deadline_is_charged(http: httpx.AsyncClient,
     refused = await failure_of(model)
 
     assert "the spend limit" in refused.detail
-
-
-async def test_a_limit_of_zero_means_no_limit(clock: FakeClock) -> None:
-    spending = HourlyTokens(0, clock.now)
-
-    assert all([await spending.reserve(10**9) for _ in range(10)])

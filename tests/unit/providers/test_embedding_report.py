@@ -15,8 +15,8 @@ from knowhub.settings import Settings
 from knowhub.wiring.models import EmbedderChoice, EmbeddingReport, check_embedder
 from tests.builders import new_knowledge
 from tests.fakes.hashing_embedder import HashingEmbedder
-from tests.hubs import save_record
-from tests.unit.search.test_vector_index import embed_pending, hub_with, search
+from tests.hubs import embed_pending, open_search_hub, save_record
+from tests.unit.search.test_vector_index import search
 
 pytestmark = pytest.mark.anyio
 
@@ -96,7 +96,7 @@ async def test_settings_of_no_use_are_a_problem_of_the_embedder() -> None:
 
 async def test_the_last_failure_is_a_problem_until_a_call_succeeds(tmp_path: Path) -> None:
     embedder = HashingEmbedder()
-    async with hub_with(tmp_path, embedder) as hub:
+    async with open_search_hub(tmp_path, embedder) as hub:
         await save_record(hub, new_knowledge("zebra"))
         await embed_pending(hub)
         report = hub.indexes.embedding
@@ -113,7 +113,7 @@ async def test_the_last_failure_is_a_problem_until_a_call_succeeds(tmp_path: Pat
 async def test_a_server_that_is_down_at_start_is_named_before_anything_is_asked(tmp_path: Path) -> None:
     embedder = HashingEmbedder()
     embedder.is_down = True
-    async with hub_with(tmp_path, embedder) as hub:
+    async with open_search_hub(tmp_path, embedder) as hub:
         await hub.indexes.embedding.measure()
 
         assert list(hub.indexes.embedding.find_problems()) == ["the last call of the embedder failed: down"]
@@ -123,8 +123,8 @@ async def test_a_server_that_is_down_at_start_is_named_before_anything_is_asked(
 async def test_an_embedder_other_than_the_leaders_is_named_and_not_used(
     tmp_path: Path, leader: HashingEmbedder | None
 ) -> None:
-    async with hub_with(tmp_path, HashingEmbedder()) as other:
-        async with hub_with(tmp_path, leader) as hub:
+    async with open_search_hub(tmp_path, HashingEmbedder()) as other:
+        async with open_search_hub(tmp_path, leader) as hub:
             await save_record(hub, new_knowledge("zebra"))
             for member in (hub, other):
                 await member.maintenance.tick()
@@ -139,7 +139,10 @@ async def test_an_embedder_other_than_the_leaders_is_named_and_not_used(
 
 
 async def test_the_leaders_embedder_in_a_second_process_is_no_problem(tmp_path: Path) -> None:
-    async with hub_with(tmp_path, HashingEmbedder()) as hub, hub_with(tmp_path, HashingEmbedder()) as other:
+    async with (
+        open_search_hub(tmp_path, HashingEmbedder()) as hub,
+        open_search_hub(tmp_path, HashingEmbedder()) as other,
+    ):
         for member in (hub, other):
             await member.maintenance.tick()
 

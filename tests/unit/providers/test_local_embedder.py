@@ -75,16 +75,6 @@ async def test_numbers_that_are_not_finite_are_a_failure(tmp_path: Path) -> None
     assert caught.value.reason is FailureReason.FAILURE
 
 
-def test_an_incomplete_model_directory_is_refused(directory: Path) -> None:
-    (directory / "model.onnx").write_bytes(b"not a model")
-    with pytest.raises(ValueError, match="cannot be loaded"):
-        LocalEmbedder(find_model(directory))
-
-    (directory / "model.onnx").unlink()
-    with pytest.raises(ValueError, match=r"does not hold tokenizer\.json and model\.onnx"):
-        LocalEmbedder(find_model(directory))
-
-
 def test_a_model_whose_tokenizer_is_gone_is_refused_by_its_name(directory: Path) -> None:
     files = find_model(directory)
     files.tokenizer.unlink()

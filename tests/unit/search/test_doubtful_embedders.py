@@ -14,12 +14,9 @@ from knowhub.knowledge.model import KnowledgeSummary
 from knowhub.search.vector_index import VectorIndex
 from tests.builders import FakeClock, local, new_knowledge
 from tests.fakes.hashing_embedder import HashingEmbedder
-from tests.hubs import save_record
+from tests.hubs import embed_pending, open_search_hub, read_vectors, save_record
 from tests.unit.search.test_vector_index import (
-    embed_pending,
-    hub_with,
     ids_of,
-    read_vectors,
     refuse_word,
     search,
     stages_of,
@@ -56,11 +53,11 @@ def blank_rows(folder: Path) -> int:
 
 
 async def test_new_dimensions_are_noticed_without_searches_or_saves(tmp_path: Path) -> None:
-    async with hub_with(tmp_path, HashingEmbedder()) as hub:
+    async with open_search_hub(tmp_path, HashingEmbedder()) as hub:
         await save_record(hub, new_knowledge("zebra"))
         await embed_pending(hub)
 
-    async with hub_with(tmp_path, HashingEmbedder(dimensions=512)) as hub:
+    async with open_search_hub(tmp_path, HashingEmbedder(dimensions=512)) as hub:
         await tick_until(
             hub,
             lambda vectors: [len(item) for item in read_vectors(tmp_path).values()] == [2 * 512] and not vectors.lag,
@@ -71,7 +68,7 @@ async def test_new_dimensions_are_noticed_without_searches_or_saves(tmp_path: Pa
 
 async def test_a_change_of_dimensions_while_running_is_handled(tmp_path: Path) -> None:
     embedder = HashingEmbedder()
-    async with hub_with(tmp_path, embedder) as hub:
+    async with open_search_hub(tmp_path, embedder) as hub:
         await save_record(hub, new_knowledge("zebra"))
         await embed_pending(hub)
         await search(hub, "zebra")
@@ -89,7 +86,7 @@ async def test_a_change_of_dimensions_while_running_is_handled(tmp_path: Path) -
 
 async def test_zero_vectors_of_a_starting_embedder_are_not_stored(tmp_path: Path) -> None:
     embedder = ZeroEmbedder()
-    async with hub_with(tmp_path, embedder) as hub:
+    async with open_search_hub(tmp_path, embedder) as hub:
         zebra = await save_record(hub, new_knowledge("zebra"))
         with pytest.raises(Unavailable, match="zeros"):
             await vectors_of(hub).embed_pending()
@@ -107,7 +104,7 @@ async def test_zero_vectors_of_a_starting_embedder_are_not_stored(tmp_path: Path
 async def test_a_query_answered_with_zeros_is_embedded_again(tmp_path: Path) -> None:
     embedder = ZeroEmbedder()
     embedder.zero_word = None
-    async with hub_with(tmp_path, embedder) as hub:
+    async with open_search_hub(tmp_path, embedder) as hub:
         await save_record(hub, new_knowledge("zebra"))
         await embed_pending(hub)
 
@@ -122,7 +119,7 @@ async def test_a_query_answered_with_zeros_is_embedded_again(tmp_path: Path) -> 
 async def test_a_text_with_a_zero_vector_is_reported_and_retried(tmp_path: Path) -> None:
     clock, embedder = FakeClock(), ZeroEmbedder()
     embedder.zero_word = "tulip"
-    async with hub_with(tmp_path, embedder, clock) as hub:
+    async with open_search_hub(tmp_path, embedder, clock) as hub:
         tulip = await save_record(hub, new_knowledge("tulip"))
         await save_record(hub, new_knowledge("zebra"))
         await embed_pending(hub)
@@ -140,8 +137,8 @@ async def test_a_text_with_a_zero_vector_is_reported_and_retried(tmp_path: Path)
 async def test_other_processes_report_refused_texts_like_the_leader(tmp_path: Path) -> None:
     refused = TextRefused(FailureReason.FAILURE, "400")
     async with (
-        hub_with(tmp_path, refuse_word("poison", refused)) as hub,
-        hub_with(tmp_path, HashingEmbedder()) as other,
+        open_search_hub(tmp_path, refuse_word("poison", refused)) as hub,
+        open_search_hub(tmp_path, HashingEmbedder()) as other,
     ):
         await hub.maintenance.tick()
         await other.maintenance.tick()

@@ -24,68 +24,27 @@ def index(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def a_file_of(index: Path) -> Path:
-    return next(index.glob("*.term"))
-
-
-def with_a_flipped_bit(index: Path) -> None:
-    path = a_file_of(index)
-    data = bytearray(path.read_bytes())
-    data[len(data) // 3] ^= 1
-    path.write_bytes(data)
-
-
-def without_its_last_byte(index: Path) -> None:
-    path = a_file_of(index)
-    path.write_bytes(path.read_bytes()[:-1])
-
-
-def empty(index: Path) -> None:
-    a_file_of(index).write_bytes(b"")
-
-
-def of_seven_bytes(index: Path) -> None:
-    a_file_of(index).write_bytes(b"7 bytes")
-
-
-def with_a_longer_footer_than_file(index: Path) -> None:
-    path = a_file_of(index)
-    path.write_bytes(path.read_bytes()[-8:])
-
-
-def with_another_footer(index: Path) -> None:
-    path = a_file_of(index)
-    path.write_bytes(path.read_bytes().replace(b'"crc"', b'"cRc"'))
-
-
-def with_another_list(index: Path) -> None:
-    (index / "meta.json").write_bytes(b'{"segments":7}')
-
-
-def with_half_a_list(index: Path) -> None:
-    path = index / "meta.json"
-    path.write_bytes(path.read_bytes()[:100])
-
-
 def test_an_unchanged_index_passes_the_check(index: Path) -> None:
     assert verify_files(index)
 
 
 @pytest.mark.parametrize(
-    "spoil",
+    ("name", "spoil"),
     [
-        with_a_flipped_bit,
-        without_its_last_byte,
-        empty,
-        of_seven_bytes,
-        with_a_longer_footer_than_file,
-        with_another_footer,
-        with_another_list,
-        with_half_a_list,
+        ("*.term", lambda data: data[:20] + bytes([data[20] ^ 1]) + data[21:]),
+        ("*.term", lambda data: data[:-1]),
+        ("*.term", lambda _data: b""),
+        ("*.term", lambda _data: b"7 bytes"),
+        # A footer that is longer than the file.
+        ("*.term", lambda data: data[-8:]),
+        ("*.term", lambda data: data.replace(b'"crc"', b'"cRc"')),
+        ("meta.json", lambda _data: b'{"segments":7}'),
+        ("meta.json", lambda data: data[:100]),
     ],
 )
-def test_a_damaged_file_is_detected(index: Path, spoil: Callable[[Path], None]) -> None:
-    spoil(index)
+def test_a_damaged_file_is_detected(index: Path, name: str, spoil: Callable[[bytes], bytes]) -> None:
+    path = next(index.glob(name))
+    path.write_bytes(spoil(path.read_bytes()))
 
     assert not verify_files(index)
 

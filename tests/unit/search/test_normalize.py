@@ -3,23 +3,13 @@
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from opencc import OpenCC
 
-from knowhub.search.keyword_text import normalize_name
-
-to_simplified = OpenCC("t2s").convert
+from knowhub.search.keyword_text import normalize_name as normalize
 
 # What the rules look at, so that arbitrary text meets them often.
 TRICKY = st.text(
     st.sampled_from("aCiİßſ.#*+♯-_ ＃＋．＊\u0301\u0307\u200d\ufe0f\u3164´¨1３乾坤薴著機的，。\ud800"), max_size=12
 )
-
-# What most names are made of, which is read in one go.
-PLAIN = st.text(st.sampled_from("aCb.#*+-_ ,/(13乾坤薴著機的薯龜鿿一"), max_size=12)
-
-
-def normalize(text: str) -> str:
-    return normalize_name(text, to_simplified)
 
 
 @pytest.mark.parametrize(
@@ -108,23 +98,3 @@ def test_normal_forms_have_no_space_and_are_valid_utf8(text: str) -> None:
 
     assert not any(char.isspace() for char in left)
     assert left.encode().decode() == left
-
-
-@given(PLAIN)
-@example("乾坤 C#")
-@example("著作.NET")
-def test_ascii_and_unicode_paths_give_the_same_form(text: str) -> None:
-    wide_space = "\u3000"
-
-    assert normalize(text) == normalize(text + wide_space) == normalize(wide_space + text)
-
-
-def test_the_fold_is_the_callers() -> None:
-    assert normalize_name("数据库", lambda text: text.replace("库", "庫")) == "数据庫"
-
-
-def test_a_fold_that_never_settles_does_not_hang() -> None:
-    def swap(text: str) -> str:
-        return "".join({"甲": "乙", "乙": "甲"}.get(char, char) for char in text)
-
-    assert normalize_name("甲", swap) in {"甲", "乙"}

@@ -34,11 +34,15 @@ async def search_ids(hub: Hub, text: str, ctx: RequestContext | None = None, que
     return [str(record["id"]) for record in answer.records]
 
 
+class ImpatientTexts(KnowledgeTexts):
+    search_wait_s = 0
+
+
 async def test_rows_not_analysed_in_time_are_left_out_and_reported(tmp_path: Path) -> None:
     async with open_search_hub(tmp_path) as hub:
         zebra = await save_record(hub, new_knowledge("zebra stripes"))
         rows = SearchableRows[KnowledgeSummary](hub.store.account("default"), SEARCHED_TEXTS)
-        index = AccountIndex(tmp_path / "late", rows, KnowledgeTexts(), hub.store, search_wait_s=0)
+        index = AccountIndex(tmp_path / "late", rows, ImpatientTexts(), hub.store)
 
         early = await index.search("zebra", [], lambda _head: True, 5)
         await index.index_pending(10)

@@ -3,7 +3,6 @@
 import asyncio
 import random
 from collections.abc import Iterable
-from pathlib import Path
 
 import pytest
 
@@ -42,15 +41,25 @@ def count_terms(tail: Tail, terms: Iterable[str]) -> dict[str, dict[int, int]]:
     return counts
 
 
-@pytest.mark.parametrize("query", QUERIES)
-def test_tail_and_index_score_the_same_documents_alike(tmp_path: Path, query: str) -> None:
-    known, tail = make_documents(), Tail()
-    for document in known:
+@pytest.fixture(scope="module")
+def tail() -> Tail:
+    tail = Tail()
+    for document in make_documents():
         tail.add(document)
-    statistics = Statistics(len(known), tail.terms)
-    disk = FullText(tmp_path)
-    asyncio.run(disk.rebuild(known, IndexNote("log", 1, "crc", 0, statistics.documents, 1, statistics.terms)))
+    return tail
+
+
+@pytest.fixture(scope="module")
+def disk(tail: Tail, tmp_path_factory: pytest.TempPathFactory) -> FullText:
+    disk = FullText(tmp_path_factory.mktemp("index"))
+    asyncio.run(disk.rebuild(tail.documents(), IndexNote("log", 1, "crc", 0, len(tail), 1, tail.terms)))
     assert disk.load(lambda built: built.log_id == "log")
+    return disk
+
+
+@pytest.mark.parametrize("query", QUERIES)
+def test_tail_and_index_score_the_same_documents_alike(tail: Tail, disk: FullText, query: str) -> None:
+    statistics = Statistics(len(tail), tail.terms)
     terms = weight_terms(query)
     counts = count_terms(tail, [term for term, _ in terms])
     weighed = [QueryTerm(term, weight, disk.document_frequency(term)) for term, weight in terms]
@@ -63,14 +72,8 @@ def test_tail_and_index_score_the_same_documents_alike(tmp_path: Path, query: st
     assert in_tail == pytest.approx(on_disk, rel=1e-5)
 
 
-def test_document_frequencies_of_tail_and_index_agree(tmp_path: Path) -> None:
-    known, tail = make_documents(), Tail()
-    for document in known:
-        tail.add(document)
-    disk = FullText(tmp_path)
-    asyncio.run(disk.rebuild(known, IndexNote("log", 1, "crc", 0, len(known), 1, tail.terms)))
-    disk.load(lambda _built: True)
-    terms = {term for document in known for part in document.terms for term in part.split()}
+def test_document_frequencies_of_tail_and_index_agree(tail: Tail, disk: FullText) -> None:
+    terms = {term for document in tail.documents() for part in document.terms for term in part.split()}
 
     counts = count_terms(tail, terms)
 

@@ -1,58 +1,27 @@
 """Vectors follow the log: no saved text is lost, no deleted one stays, and no save waits."""
 
-from collections.abc import Mapping, Sequence
-from contextlib import AbstractAsyncContextManager
+from collections.abc import Sequence
 from itertools import repeat
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from knowhub.bootstrap import Hub, open_hub
-from knowhub.core.clock import Clock
+from knowhub.bootstrap import Hub
 from knowhub.core.language_models import EmbeddingFailed, FailureReason, TextRefused
 from knowhub.knowledge.model import KnowledgeSearchResult, KnowledgeSummary, Order, SearchQuery
 from knowhub.knowledge.table import list_live_records
-from knowhub.search.vector_files import VectorFiles
 from knowhub.search.vector_index import VectorIndex
-from knowhub.settings import Settings
-from knowhub.wiring.adapters import Overrides
-from tests.builders import OWNER, local, new_knowledge
+from tests.builders import local, new_knowledge
 from tests.fakes.hashing_embedder import HashingEmbedder, hash_vector
-from tests.hubs import save_record
+from tests.hubs import embed_pending, open_search_hub, read_vectors, save_record
 
 pytestmark = pytest.mark.anyio
-
-
-def hub_with(
-    folder: Path, embedder: HashingEmbedder | None, clock: Clock | None = None
-) -> AbstractAsyncContextManager[Hub]:
-    """Open a hub whose upkeep runs only when the test says so."""
-    settings = Settings(data_dir=folder, owner=OWNER, embedding_search_budget_s=30.0)
-    return open_hub(settings, Overrides(embedder=embedder, clock=clock), maintain=False)
 
 
 def vectors_of(hub: Hub) -> VectorIndex[KnowledgeSummary]:
     assert hub.indexes.records.vectors is not None
     return hub.indexes.records.vectors
-
-
-async def embed_pending(hub: Hub) -> None:
-    """Absorb and embed all that waits."""
-    await vectors_of(hub).embed_pending()
-    await hub.maintenance.tick()
-
-
-def read_vectors(folder: Path) -> Mapping[int, bytes]:
-    """Return every vector on the disk by the number of its text."""
-    kept: dict[int, bytes] = {}
-    for account in sorted((folder / "indexes" / "vectors").glob("*")):
-        files = VectorFiles(account)
-        note = files.read_note()
-        assert note is not None
-        rows = files.read(note)
-        kept |= {int(row["number"]): row["vector"].tobytes() for row in rows}
-    return kept
 
 
 def texts_of_records(embedder: HashingEmbedder) -> list[list[str]]:
@@ -80,13 +49,13 @@ def stages_of(found: KnowledgeSearchResult) -> list[list[str]]:
 
 async def test_a_reopened_hub_embeds_only_missing_texts(tmp_path: Path) -> None:
     embedder = HashingEmbedder()
-    async with hub_with(tmp_path, embedder) as hub:
+    async with open_search_hub(tmp_path, embedder) as hub:
         await save_record(hub, new_knowledge("first"))
         await embed_pending(hub)
         second = await save_record(hub, new_knowledge("second"))
     embedder.asked.clear()
 
-    async with hub_with(tmp_path, embedder) as hub:
+    async with open_search_hub(tmp_path, embedder) as hub:
         await vectors_of(hub).embed_pending()
 
         assert texts_of_records(embedder) == [["Log in with Selenium\nsecond"]]
@@ -95,7 +64,7 @@ async def test_a_reopened_hub_embeds_only_missing_texts(tmp_path: Path) -> None:
 
 async def test_a_record_whose_tags_change_keeps_the_vector_of_its_text(tmp_path: Path) -> None:
     embedder = HashingEmbedder()
-    async with hub_with(tmp_path, embedder) as hub:
+    async with open_search_hub(tmp_path, embedder) as hub:
         zebra = await save_record(hub, new_knowledge("zebra"))
         await embed_pending(hub)
         embedder.asked.clear()
@@ -109,11 +78,11 @@ async def test_a_record_whose_tags_change_keeps_the_vector_of_its_text(tmp_path:
 
 
 async def test_a_new_model_embeds_everything_again_while_words_serve(tmp_path: Path) -> None:
-    async with hub_with(tmp_path, HashingEmbedder()) as hub:
+    async with open_search_hub(tmp_path, HashingEmbedder()) as hub:
         zebra = await save_record(hub, new_knowledge("zebra"))
         await embed_pending(hub)
 
-    async with hub_with(tmp_path, HashingEmbedder(model="another", dimensions=512)) as hub:
+    async with open_search_hub(tmp_path, HashingEmbedder(model="another", dimensions=512)) as hub:
         meanwhile = await search(hub, "zebra")
         await embed_pending(hub)
         after = await search(hub, "zebra")
@@ -132,7 +101,7 @@ def refuse_word(word: str, problem: EmbeddingFailed) -> HashingEmbedder:
 
 @pytest.mark.parametrize("kind", [TextRefused, EmbeddingFailed])
 async def test_a_refused_text_blocks_no_other_and_is_reported(tmp_path: Path, kind: type[EmbeddingFailed]) -> None:
-    async with hub_with(tmp_path, refuse_word("poison", kind(FailureReason.FAILURE, "400"))) as hub:
+    async with open_search_hub(tmp_path, refuse_word("poison", kind(FailureReason.FAILURE, "400"))) as hub:
         poison = [await save_record(hub, new_knowledge(f"poison {number}")) for number in range(2)]
         others = [await save_record(hub, new_knowledge(f"harmless {number}")) for number in range(9)]
 
@@ -147,7 +116,7 @@ async def test_a_refused_text_blocks_no_other_and_is_reported(tmp_path: Path, ki
 
 
 async def test_an_erasure_removes_the_vector_from_all_files(tmp_path: Path) -> None:
-    async with hub_with(tmp_path, HashingEmbedder()) as hub:
+    async with open_search_hub(tmp_path, HashingEmbedder()) as hub:
         secret = await save_record(hub, new_knowledge("zebra secret", task=""))
         kept = await save_record(hub, new_knowledge("lion", task=""))
         await embed_pending(hub)
@@ -164,11 +133,11 @@ async def test_an_erasure_removes_the_vector_from_all_files(tmp_path: Path) -> N
 
 
 async def test_an_erasure_removes_vectors_without_an_embedder(tmp_path: Path) -> None:
-    async with hub_with(tmp_path, HashingEmbedder()) as hub:
+    async with open_search_hub(tmp_path, HashingEmbedder()) as hub:
         secret = await save_record(hub, new_knowledge("zebra secret"))
         await embed_pending(hub)
 
-    async with hub_with(tmp_path, None) as hub:
+    async with open_search_hub(tmp_path, None) as hub:
         await hub.maintenance.tick()
         before = len(read_vectors(tmp_path))
         await hub.knowledge.records.delete(local(), secret)
@@ -179,7 +148,7 @@ async def test_an_erasure_removes_vectors_without_an_embedder(tmp_path: Path) ->
 
 
 async def test_a_file_with_many_outdated_rows_is_rewritten(tmp_path: Path) -> None:
-    async with hub_with(tmp_path, HashingEmbedder()) as hub:
+    async with open_search_hub(tmp_path, HashingEmbedder()) as hub:
         items = [new_knowledge(f"widget {number}", dedup=False) for number in range(2000)]
         batches = [await hub.knowledge.records.save_batch(local(), part) for part in (items[:1000], items[1000:2000])]
         made = [str(item.record["id"]) for batch in batches for item in batch.records]

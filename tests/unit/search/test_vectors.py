@@ -43,7 +43,7 @@ def find_nearest(rows: Rows, query: Matrix, step: int, many: int) -> list[int]:
 
 
 def find(vectors: Vectors, query: Matrix, groups: list[frozenset[str]], many: int) -> list[int]:
-    likeness = vectors.run_comparison(vectors.start_comparison(query, groups))
+    likeness = vectors.start_comparison(query, groups)()
     return [number for _, number in likeness.iter_best(many)][:many]
 
 
@@ -79,8 +79,7 @@ def test_all_rows_are_returned_and_equal_ones_newest_first() -> None:
     turned = rows[np.random.default_rng(5).permutation(100)]
 
     orders = [
-        [number for _, number in v.run_comparison(v.start_comparison(query, [])).iter_best(3)]
-        for v in (fill(rows), fill(turned))
+        [number for _, number in v.start_comparison(query, [])().iter_best(3)] for v in (fill(rows), fill(turned))
     ]
 
     assert orders[0] == orders[1]

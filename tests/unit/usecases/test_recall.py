@@ -3,12 +3,12 @@
 import asyncio
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
 
-from knowhub.context.search_model import MemoryLimits, MemorySearchResult, RetrievedBlock
+from knowhub.context.search_model import MemorySearchResult, RetrievedBlock
 from knowhub.core.errors import Forbidden, InvalidInput, TooLarge, Unavailable
 from knowhub.core.request_context import RequestContext
 from knowhub.keywords.model import KeywordSearchResult as KeywordFound
@@ -31,19 +31,15 @@ class FakeKnowledge:
 
     ids: Sequence[str] = ()
     error: Exception | None = None
-    degraded: Sequence[str] = ()
-    asked: list[SearchQuery] = field(default_factory=list)
 
-    async def search(self, ctx: RequestContext, query: SearchQuery) -> KnowledgeFound:
-        del ctx
-        self.asked.append(query)
+    async def search(self, _ctx: RequestContext, _query: SearchQuery) -> KnowledgeFound:
         if self.error is not None:
             raise self.error
         rows = [
             {"id": item, "task": f"task {item}", "content": "x" * 1000, "types": ["tool"], "relevance": 0.5, **SHARED}
             for item in self.ids
         ]
-        return KnowledgeFound(rows, 2, degraded=self.degraded)
+        return KnowledgeFound(rows, 2)
 
 
 @dataclass
@@ -52,24 +48,14 @@ class FakeTree:
 
     found: KeywordFound = NOTHING
     hangs: bool = False
-    texts: Sequence[tuple[str, float, bytes]] = ()
-    expanded: list[bool] = field(default_factory=list)
 
-    async def search(
-        self, ctx: RequestContext, query: str, *, expand: bool = True, disambiguate: bool = False
-    ) -> KeywordFound:
-        del ctx, query, disambiguate
-        self.expanded.append(expand)
+    async def search(self, *_asked: object, **_named: object) -> KeywordFound:
         if self.hangs:
             await asyncio.Event().wait()
         return self.found
 
-    async def search_texts(
-        self, ctx: RequestContext, text: str, limit: int, min_relevance: float | None = None
-    ) -> TextRows:
-        del ctx, text
-        rows = [row for row in self.texts if row[1] >= (min_relevance or 0.0)]
-        return TextRows(rows[:limit])
+    async def search_texts(self, *_asked: object) -> TextRows:
+        return TextRows([])
 
 
 @dataclass
@@ -77,25 +63,9 @@ class FakeMemories:
     """Memories at these URIs."""
 
     uris: Sequence[str] = ()
-    asked: list[tuple[Sequence[str] | None, int]] = field(default_factory=list)
-    limits: list[MemoryLimits | None] = field(default_factory=list)
 
-    async def search_memory(
-        self,
-        ctx: RequestContext,
-        query: str,
-        target_uri: str | None = None,
-        categories: Sequence[str] | None = None,
-        top_k: int = 10,
-        limits: MemoryLimits | None = None,
-    ) -> MemorySearchResult:
-        del ctx, query, target_uri
-        self.asked.append((categories, top_k))
-        self.limits.append(limits)
-        blocks = [
-            replace(RetrievedBlock(uri, "events", "L0", f"about {uri}", "user:li"), score=1.0, message_ids=("m-1",))
-            for uri in self.uris
-        ]
+    async def search_memory(self, *_asked: object, **_named: object) -> MemorySearchResult:
+        blocks = [RetrievedBlock(uri, "events", "L0", f"about {uri}", "user:li") for uri in self.uris]
         return MemorySearchResult([], [], blocks, len(blocks), 3, ["embedder"])
 
 
