@@ -11,7 +11,7 @@ from knowhub.context.edits import FORGOTTEN, parse_own_uri
 from knowhub.context.events import MOVED_FROM
 from knowhub.context.model import NODES, ContextNode, ContextType, MemoryCategory, RelationEdge
 from knowhub.context.ports import ContextDirectories
-from knowhub.context.queries import find_memory, list_memories
+from knowhub.context.queries import find_visible, list_memories
 from knowhub.context.retrieval.blocks import read_node
 from knowhub.conversations.sentences import Fold
 from knowhub.core import permissions
@@ -237,8 +237,7 @@ def _new_uri(ctx: RequestContext, space: str, new: NewMemory) -> str:
 
 
 def _check_free(view: View, ctx: RequestContext, address: str) -> None:
-    head = find_memory(view, address)
-    if head is not None and head.live and ctx.sees(head.audience):
+    if find_visible(view, ctx, address) is not None:
         raise Conflict(f"there is a memory at {address!r}; change it with PATCH, or choose another name")
 
 

@@ -10,7 +10,7 @@ from knowhub.context.commit.current_memories import DEFAULT_TOKENS, CurrentMemor
 from knowhub.context.commit_model import CommitResult, SessionCommit
 from knowhub.context.edits import parse_own_uri
 from knowhub.context.model import ContextNode, ContextSummary, Level, NodeSummary
-from knowhub.context.queries import find_memory, list_folders, list_memories_in
+from knowhub.context.queries import find_visible, list_folders, list_memories_in
 from knowhub.context.retrieval.blocks import read_layer, read_node
 from knowhub.context.retrieval.search import MemorySearch, explain_block
 from knowhub.context.search_model import MemoryLimits, MemorySearchResult, RetrievedBlock
@@ -43,7 +43,7 @@ def children_of(view: View, ctx: RequestContext, address: str | None, depth: int
     root = uri.account_uri(ctx.account) if address is None else parse_own_uri(ctx, address).text
     found = list(islice(_walk(view, ctx, (root, _open_spaces(view, ctx)), depth), MAX_LISTED + 1))
     # The account itself is there before anything is remembered in it; of anything else an empty answer would tell.
-    if not found and root != uri.account_uri(ctx.account) and not _is_visible(view, ctx, root):
+    if not found and root != uri.account_uri(ctx.account) and find_visible(view, ctx, root) is None:
         raise NotFound.of("memory", root)
     return Listing(found[:MAX_LISTED], len(found) > MAX_LISTED)
 
@@ -89,11 +89,6 @@ def _open_spaces(view: View, ctx: RequestContext) -> list[str] | None:
 def _overlaps(folder: str, spaces: list[str]) -> bool:
     """Return whether a folder is above, at or in one of the spaces."""
     return any(f"{space}/".startswith(f"{folder}/") or folder.startswith(f"{space}/") for space in spaces)
-
-
-def _is_visible(view: View, ctx: RequestContext, address: str) -> bool:
-    head = find_memory(view, address)
-    return head is not None and head.live and ctx.sees(head.audience)
 
 
 class ContextService:

@@ -10,7 +10,7 @@ from typing import Final
 from knowhub.context import edits, texts
 from knowhub.context.model import PARTS, ContextNode, ContextSummary, Level, MemoryCategory, RelationEdge
 from knowhub.context.ports import ContextIndex
-from knowhub.context.queries import find_memory, list_parts, message_id_of
+from knowhub.context.queries import find_memory, find_visible, list_parts, message_id_of
 from knowhub.context.retrieval.ranking import ScoredHit
 from knowhub.context.search_model import RetrievedBlock, TypedQuery
 from knowhub.context.texts import transcript
@@ -166,6 +166,5 @@ def _node(view: View, ctx: RequestContext, head: ContextSummary) -> ContextNode:
 
 def _list_visible_edges(view: View, ctx: RequestContext, edges: Sequence[RelationEdge]) -> list[RelationEdge]:
     """Return the edges that lead to what the caller sees, the strongest first."""
-    targets = ((edge, find_memory(view, edge.to_uri)) for edge in edges)
-    seen = [edge for edge, head in targets if head is not None and head.live and ctx.sees(head.audience)]
+    seen = (edge for edge in edges if find_visible(view, ctx, edge.to_uri) is not None)
     return sorted(seen, key=lambda edge: -edge.weight)

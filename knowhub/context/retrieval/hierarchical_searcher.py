@@ -13,7 +13,7 @@ from knowhub.context.queries import find_memory, find_profile, list_memories_fro
 from knowhub.context.retrieval import ranking
 from knowhub.context.retrieval.asked_values import is_profile_asked_for
 from knowhub.context.retrieval.ranking import ScoredHit, sort_key
-from knowhub.context.retrieval.seeds import Groups, Seeds, groups_of
+from knowhub.context.retrieval.seeds import Seeds, groups_of
 from knowhub.context.search_model import TypedQuery
 from knowhub.context.times import date_tags
 from knowhub.conversations import messages
@@ -132,7 +132,7 @@ class _Ranking:
         self._match = index.list_matched_terms
         self._query = query
         self._ctx = ctx
-        self._groups: Groups = groups_of(query, ctx)
+        self._groups = groups_of(query, ctx)
         self._persons = seeds.persons
         self._days = frozenset(query.hints.get("days", ()))
         self._asked_for = frozenset(query.hints.get("categories", ()))
