@@ -35,7 +35,7 @@ def make_blocks(
     sees = edits.visibility_check(view, ctx)
     blocks = []
     for hit in hits:
-        head = _as_seen(hit.head, sees)
+        head = hit.head
         text = _get_text(view, index, query, head)
         block = RetrievedBlock(
             uri=head.uri,
@@ -45,7 +45,7 @@ def make_blocks(
             scope=_scope_of(head, ctx),
             score=round(hit.score, 6),
             match_reason="; ".join(_list_reasons(index, query, hit, text)),
-            message_ids=_list_message_ids(view, hit, head),
+            message_ids=_list_message_ids(view, hit, sees),
             said_at=clock.iso(head.occurred_at) if head.occurred_at is not None else None,
         )
         blocks.append(block)
@@ -82,11 +82,6 @@ def _list_reasons(index: ContextIndex, query: TypedQuery, hit: ScoredHit, text: 
         yield "meaning" if "times" not in query.hints else "day"
 
 
-def _as_seen(head: ContextSummary, sees: Sees) -> ContextSummary:
-    sources = tuple(filter(sees, head.sources))
-    return head if len(sources) == len(head.sources) else replace(head, sources=sources)
-
-
 def _excerpt(said: str, words: Sequence[str]) -> str:
     """Return the beginning of a long message, or, where none of these words is there, what is around the first."""
     lower = said[: texts.MAX_MESSAGE_CHARS].lower()
@@ -99,13 +94,13 @@ def _excerpt(said: str, words: Sequence[str]) -> str:
     return f"…{said[start + 1 : start + texts.MAX_MESSAGE_CHARS]}" if place else said[: texts.MAX_MESSAGE_CHARS]
 
 
-def _list_message_ids(view: View, hit: ScoredHit, head: ContextSummary) -> list[str]:
-    """Name the messages of a turn, or those that an extracted memory comes from, best first."""
+def _list_message_ids(view: View, hit: ScoredHit, sees: Sees) -> list[str]:
+    """Name the messages of a turn, or those that an extracted memory comes from as far as they are seen, best first."""
     place = {address: at for at, address in enumerate(hit.folded)}
     named = (
-        (head.uri, *hit.folded)
-        if head.is_part
-        else sorted(head.sources, key=lambda source: place.get(source, len(place)))
+        (hit.head.uri, *hit.folded)
+        if hit.head.is_part
+        else sorted(filter(sees, hit.head.sources), key=lambda source: place.get(source, len(place)))
     )
     parts = (find_memory(view, address) for address in named[:_MAX_MESSAGE_IDS])
     return [message_id_of(part) for part in parts if part is not None and part.live]

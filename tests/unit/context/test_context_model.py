@@ -8,7 +8,7 @@ from knowhub.context import events, queries, texts, uri
 from knowhub.context.events import EventType
 from knowhub.context.model import NODES, PARTS, MemoryCategory
 from knowhub.core.operation import Change
-from tests.builders import START, caller, local
+from tests.builders import START, caller
 from tests.context_rows import node_row, part_row
 
 PROFILE = "ctx://default/users/li/memories/profile"
@@ -37,10 +37,6 @@ def test_each_caller_has_their_own_spaces(ids: dict[str, str], user: str, agent:
     whose = uri.memory_context(caller(**ids), "monday")
 
     assert (whose.user, whose.agent, whose.owner) == (user, agent, owner)
-
-
-def test_an_unnamed_caller_is_the_default_owner() -> None:
-    assert uri.session_uri(uri.memory_context(local(), "monday")) == "ctx://default/users/local/sessions/monday"
 
 
 def test_a_user_and_an_agent_with_one_name_share_no_space() -> None:
