@@ -151,9 +151,9 @@ class Memories:
     def __init__(self, adapters: Adapters, indexes: Indexes, work: BackgroundWork, records: KnowledgeService) -> None:
         settings, store, reranker = adapters.settings, adapters.store, adapters.reranker
         directories = work.exports.directories
-        commits = CommitCoordinator(store, simplify, directories, work.extraction)
+        self.commits = CommitCoordinator(store, simplify, directories, work.extraction)
         search = MemorySearch(store, indexes.memories.index, adapters.clock, reranker, settings.rerank_budget_s)
-        self.nodes = ContextService(store, commits, search)
+        self.nodes = ContextService(store, search)
         self.authoring = MemoryAuthoring(store, directories, simplify)
         self.outbox = indexes.outbox
         self.extraction = work.extraction

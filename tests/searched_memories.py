@@ -1,18 +1,16 @@
 """Memories that can be searched without a server: a store, its full-text index, and a clock."""
 
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from knowhub.context.model import NODES, PARTS, ContextSummary, Level, MemoryCategory
-from knowhub.context.ports import ContextIndex
 from knowhub.context.retrieval.blocks import read_layer
 from knowhub.context.retrieval.search import MemorySearch
 from knowhub.context.search_model import RetrievedBlock
 from knowhub.core.language_models import Reranker
-from knowhub.core.recall import SearchHits
 from knowhub.core.request_context import RequestContext
 from knowhub.search.lexical import LexicalIndex
 from knowhub.search.texts import ContextTexts
@@ -23,34 +21,12 @@ from tests.context_rows import ACCOUNT, draft, node_row, part_row
 LI = caller(user_id="li")
 
 
-class CountedIndex:
-    """An index that records its queries."""
-
-    def __init__(self, index: ContextIndex) -> None:
-        self._index = index
-        self.asked: list[str] = []
-
-    async def search(
-        self,
-        account: str,
-        text: str,
-        groups: Sequence[frozenset[str]],
-        accept: Callable[[ContextSummary], bool],
-        limit: int,
-    ) -> SearchHits[ContextSummary]:
-        self.asked.append(text)
-        return await self._index.search(account, text, groups, accept, limit)
-
-    def list_matched_terms(self, text: str, *fields: str) -> list[str]:
-        return self._index.list_matched_terms(text, *fields)
-
-
 @dataclass(frozen=True, slots=True)
 class Memories:
     """A store of memories, with the services that search and read them."""
 
     store: FileStore
-    index: CountedIndex
+    index: LexicalIndex[ContextSummary]
     clock: FakeClock
     searching: MemorySearch
 
@@ -83,10 +59,9 @@ class Memories:
 async def memories_in(folder: Path, reranker: Reranker | None = None) -> AsyncIterator[Memories]:
     """Open an empty store, with the services that search it."""
     store, clock = open_files(folder), FakeClock()
-    lexical: LexicalIndex[ContextSummary] = LexicalIndex(folder / "lexical", store, store.account, ContextTexts())
-    lexical.account(ACCOUNT)
-    store.subscribe(lexical, [NODES, PARTS])
-    index = CountedIndex(lexical)
+    index: LexicalIndex[ContextSummary] = LexicalIndex(folder / "lexical", store, store.account, ContextTexts())
+    index.account(ACCOUNT)
+    store.subscribe(index, [NODES, PARTS])
     try:
         yield Memories(store, index, clock, MemorySearch(store, index, clock, reranker, 5.0))
     finally:

@@ -73,6 +73,15 @@ class TwoHubs(RuleBasedStateMachine):
     def hub(self, who: int) -> Hub:
         return self.opened[who][0]
 
+    async def run_beside_other(self, who: int, doing: Coroutine[Any, Any, T]) -> T:
+        """Do something in one process while the other keeps up, as servers do."""
+        task = asyncio.ensure_future(doing)
+        while not task.done():
+            await self.hub(1 - who).store.refresh()
+            await self.hub(1 - who).maintenance.tick()
+            await asyncio.wait([task], timeout=0.001)
+        return await task
+
     @rule(who=WHO, upkeep=st.booleans())
     def reopen(self, who: int, upkeep: bool) -> None:
         if upkeep:

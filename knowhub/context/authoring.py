@@ -9,9 +9,9 @@ from knowhub.context.commit import memory_page, session_node
 from knowhub.context.commit.context_writer import MAX_EDGES, ContextWriter
 from knowhub.context.edits import FORGOTTEN, parse_own_uri
 from knowhub.context.events import MOVED_FROM
-from knowhub.context.model import NODES, ContextNode, ContextType, MemoryCategory, RelationEdge
+from knowhub.context.model import COUNTED, NODES, ContextNode, ContextType, MemoryCategory, RelationEdge
 from knowhub.context.ports import ContextDirectories
-from knowhub.context.queries import find_memory, list_memories
+from knowhub.context.queries import find_visible, list_memories
 from knowhub.context.retrieval.blocks import read_node
 from knowhub.conversations.sentences import Fold
 from knowhub.core import permissions
@@ -22,18 +22,20 @@ from knowhub.core.operation import (
     Draft,
     IdempotencyKey,
     LongDecision,
+    Outcome,
     Row,
     Store,
     Unchanged,
     View,
     Write,
+    get_operation,
     is_live,
     next_of,
     next_version,
 )
 from knowhub.core.request_context import RequestContext
 
-_WITHOUT_STATEMENTS = (MemoryCategory.SESSIONS, MemoryCategory.TOOLS, MemoryCategory.SKILLS)
+_WITHOUT_STATEMENTS = (MemoryCategory.SESSIONS, *COUNTED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,26 +207,23 @@ class MemoryAuthoring:
             session = session_node.remove_message(view, head, self._fold) if head.is_part else []
             return Draft("delete_memory", [*session, *edits.deletion_writes(view, head, view.now)])
 
-        operation_id = await self._commit(ctx, LongDecision(decide), key)
-        if operation_id is None:
-            raise NotFound.of("memory", address)
-        return operation_id
+        return get_operation(await self._commit(ctx, LongDecision(decide), key)).operation_id
 
     async def _commit_node(
         self, ctx: RequestContext, address: str, decide: Decide[View], key: IdempotencyKey | None
     ) -> WrittenNode:
-        operation_id = await self._commit(ctx, decide, key)
+        outcome = await self._commit(ctx, decide, key)
+        operation_id = outcome.operation.operation_id if isinstance(outcome, Committed) else None
         view = self._store.view(ctx.account)
         return WrittenNode(read_node(view, ctx, edits.get_visible_summary(view, ctx, address)), operation_id)
 
-    async def _commit(self, ctx: RequestContext, decide: Decide[View], key: IdempotencyKey | None) -> str | None:
-        """Write nodes and their directories; return the id of the operation, None if nothing changed."""
+    async def _commit(self, ctx: RequestContext, decide: Decide[View], key: IdempotencyKey | None) -> Outcome:
+        """Write nodes and their directories."""
         outcome = await self._store.commit(ctx.account, ctx.actor, decide, key)
-        if not isinstance(outcome, Committed):
-            return None
-        # Where a directory has to wait, the leader brings it up: the log has it already.
-        await self._directories.project(ctx.account, outcome.operation)
-        return outcome.operation.operation_id
+        if isinstance(outcome, Committed):
+            # Where a directory has to wait, the leader brings it up: the log has it already.
+            await self._directories.project(ctx.account, outcome.operation)
+        return outcome
 
 
 def _new_uri(ctx: RequestContext, space: str, new: NewMemory) -> str:
@@ -237,8 +236,7 @@ def _new_uri(ctx: RequestContext, space: str, new: NewMemory) -> str:
 
 
 def _check_free(view: View, ctx: RequestContext, address: str) -> None:
-    head = find_memory(view, address)
-    if head is not None and head.live and ctx.sees(head.audience):
+    if find_visible(view, ctx, address) is not None:
         raise Conflict(f"there is a memory at {address!r}; change it with PATCH, or choose another name")
 
 

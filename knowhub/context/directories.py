@@ -12,7 +12,7 @@ from hashlib import blake2b
 from typing import Final
 from urllib.parse import unquote
 
-from knowhub.context.model import NODES, PARTS, MemoryCategory
+from knowhub.context.model import COUNTED, NODES, PARTS, MemoryCategory
 from knowhub.context.queries import find_memory, list_memories, list_parts
 from knowhub.context.texts import transcript
 from knowhub.context.uri import SCHEME, parent_of
@@ -23,7 +23,7 @@ ABSTRACT, OVERVIEW, CONTENT = ".abstract.md", ".overview.md", "content.md"
 RELATIONS, META = ".relations.json", ".meta.json"
 
 _MEMORIES: Final = "memories"
-_IN_MEMORIES: Final = frozenset(MemoryCategory) - {MemoryCategory.SESSIONS, MemoryCategory.SKILLS, MemoryCategory.TOOLS}
+_IN_MEMORIES: Final = frozenset(MemoryCategory) - {MemoryCategory.SESSIONS, *COUNTED}
 _BELOW_SPACE: Final = 3
 # The words that the layout fixes, by their place in a URI.
 _FIXED: Final[Mapping[int, frozenset[str]]] = {

@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from knowhub.context import texts, uri
-from knowhub.context.model import NODES, PARTS, ContextNode, ContextSummary, ContextType, MemoryCategory, RelationEdge
-from knowhub.context.queries import find_memory, list_parts
+from knowhub.context.model import ContextNode, ContextSummary, ContextType, MemoryCategory, RelationEdge
+from knowhub.context.queries import find_memory, find_visible, list_parts
 from knowhub.core.erasing import is_erased
 from knowhub.core.errors import Forbidden, InvalidInput, NotFound, VersionConflict
 from knowhub.core.operation import Row, View, Write, is_live, next_of
@@ -35,15 +35,15 @@ def get_visible_summary(view: View, ctx: RequestContext, address: str) -> Contex
     if not place.is_node and not place.is_part:
         # The answer must not show whether the folder holds anything.
         raise NotFound(f"no memory with id {address!r}: it is a folder, which has no text; list what stands below it")
-    head = find_memory(view, place.text)
-    if head is None or not head.live or not ctx.sees(head.audience):
+    head = find_visible(view, ctx, place.text)
+    if head is None:
         raise NotFound.of("memory", address)
     return head
 
 
 def row_at(view: View, head: ContextSummary) -> Row:
     """Return the row behind a head. Raises NotFound where it has gone since."""
-    row = view.get(collection_of(head), head.uri)
+    row = view.get(head.collection, head.uri)
     if row is None or row.get("deleted") or is_erased(row):
         raise NotFound.of("memory", head.uri)
     return row
@@ -104,16 +104,11 @@ def deletion_writes(view: View, head: ContextSummary, now: float) -> list[Write]
     heads: Sequence[ContextSummary] = [head]
     if head.category is MemoryCategory.SESSIONS and not head.is_part:
         heads = [head, *list_parts(view, head.uri)]
-    rows = [(collection_of(context_head), row_at(view, context_head)) for context_head in heads]
+    rows = [(other.collection, row_at(view, other)) for other in heads]
     return [
         Write(collection, row["id"], next_of({**row, "deleted": True, FORGOTTEN: True}, row, now))
         for collection, row in rows
     ]
-
-
-def collection_of(head: ContextSummary) -> str:
-    """Return the collection of a head's row."""
-    return PARTS if head.is_part else NODES
 
 
 def node_of(head: ContextSummary, row: Row) -> ContextNode:

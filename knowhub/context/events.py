@@ -26,7 +26,6 @@ class EventStatus(StrEnum):
 
     PENDING = "pending"
     CLAIMED = "claimed"
-    DONE = "done"
     FAILED = "failed"
     DEAD = "dead"
 

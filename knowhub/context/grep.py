@@ -50,7 +50,7 @@ async def grep_memories(
         if not ctx.sees(head.audience) or (place is not None and place not in head.facets):
             continue
         await pace.pause()
-        row = store.view(ctx.account).get(edits.collection_of(head), head.uri)
+        row = store.view(ctx.account).get(head.collection, head.uri)
         if row is not None and is_live(row):
             found += _list_lines(head, row, wanted)
         if len(found) > limit:

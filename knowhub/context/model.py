@@ -149,6 +149,11 @@ class ContextSummary:
         return self.uri
 
     @property
+    def collection(self) -> str:
+        """The collection of its row."""
+        return PARTS if self.is_part else NODES
+
+    @property
     def is_part(self) -> bool:
         """Whether it is one message of a session."""
         # By its depth: a session may be called `sessions`.

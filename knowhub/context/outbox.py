@@ -9,7 +9,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, Protocol
 
-from knowhub.context import edits
 from knowhub.context.events import EventStatus, EventType, OutboxEvent, hash_event
 from knowhub.context.model import ContextSummary
 from knowhub.context.queries import find_memory
@@ -127,7 +126,7 @@ def _make_dead_letter(account: str, item: MissingVector, head: ContextSummary) -
         hash_event(account, item.seq, head.uri, EventType.UPSERT_CONTEXT),
         EventType.UPSERT_CONTEXT,
         head.uri,
-        {"account": account, "owner": head.owner, "collection": edits.collection_of(head)},
+        {"account": account, "owner": head.owner, "collection": head.collection},
         EventStatus.DEAD,
         item.attempts,
         head.updated_at,

@@ -161,11 +161,16 @@ def find_memory(view: View, address: str) -> ContextSummary | None:
     return view.summary(NODE_TABLE, address) or view.summary(PART_TABLE, address)
 
 
+def find_visible(view: View, ctx: RequestContext, address: str) -> ContextSummary | None:
+    """Return the head of a live node or part that the caller sees."""
+    head = find_memory(view, address)
+    return head if head is not None and head.live and ctx.sees(head.audience) else None
+
+
 def find_profile(view: View, ctx: RequestContext) -> ContextSummary | None:
     """Return the live profile of who calls. Raises InvalidInput for who is nobody."""
     space = uri.space_of(uri.memory_context(ctx), "user")
-    head = find_memory(view, uri.node_uri(ctx.account, space, MemoryCategory.PROFILE))
-    return head if head is not None and head.live and ctx.sees(head.audience) else None
+    return find_visible(view, ctx, uri.node_uri(ctx.account, space, MemoryCategory.PROFILE))
 
 
 def list_memories(view: View) -> Iterator[ContextSummary]:

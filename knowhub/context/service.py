@@ -1,16 +1,14 @@
-"""The verbs that read layered memories, and the commit of a session."""
+"""The verbs that read layered memories."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 
 from knowhub.context import edits, sessions, uri
-from knowhub.context.commit.commit_coordinator import CommitCoordinator
 from knowhub.context.commit.current_memories import DEFAULT_TOKENS, CurrentMemories, gather_current, list_standing
-from knowhub.context.commit_model import CommitResult, SessionCommit
 from knowhub.context.edits import parse_own_uri
 from knowhub.context.model import ContextNode, ContextSummary, Level, NodeSummary
-from knowhub.context.queries import find_memory, list_folders, list_memories_in
+from knowhub.context.queries import find_visible, list_folders, list_memories_in
 from knowhub.context.retrieval.blocks import read_layer, read_node
 from knowhub.context.retrieval.search import MemorySearch, explain_block
 from knowhub.context.search_model import MemoryLimits, MemorySearchResult, RetrievedBlock
@@ -18,7 +16,7 @@ from knowhub.context.sessions import SessionReading
 from knowhub.context.uri import list_visible_spaces
 from knowhub.core import clock
 from knowhub.core.errors import InvalidInput, NotFound
-from knowhub.core.operation import IdempotencyKey, Store, View
+from knowhub.core.operation import Store, View
 from knowhub.core.request_context import RequestContext
 
 MAX_LISTED = 5_000
@@ -41,26 +39,25 @@ def children_of(view: View, ctx: RequestContext, address: str | None, depth: int
     Raises InvalidInput, and NotFound where the caller sees nothing there.
     """
     root = uri.account_uri(ctx.account) if address is None else parse_own_uri(ctx, address).text
-    found = list(islice(_walk(view, ctx, (root, _open_spaces(view, ctx)), depth), MAX_LISTED + 1))
+    found = list(islice(_walk(view, ctx, root, _open_spaces(view, ctx), depth), MAX_LISTED + 1))
     # The account itself is there before anything is remembered in it; of anything else an empty answer would tell.
-    if not found and root != uri.account_uri(ctx.account) and not _is_visible(view, ctx, root):
+    if not found and root != uri.account_uri(ctx.account) and find_visible(view, ctx, root) is None:
         raise NotFound.of("memory", root)
     return Listing(found[:MAX_LISTED], len(found) > MAX_LISTED)
 
 
-def _walk(view: View, ctx: RequestContext, place: tuple[str, list[str] | None], depth: int) -> Iterator[NodeSummary]:
-    root, spaces = place
+def _walk(view: View, ctx: RequestContext, root: str, spaces: list[str] | None, depth: int) -> Iterator[NodeSummary]:
     for folder in list_folders(view, root):
         if spaces is None or _overlaps(folder, spaces):
             name = folder.rpartition("/")[2]
             yield NodeSummary(folder, name, is_dir=True, has_children=True, category="", updated_at=None)
             if depth > 1:
-                yield from _walk(view, ctx, (folder, spaces), depth - 1)
+                yield from _walk(view, ctx, folder, spaces, depth - 1)
     for head in list_memories_in(view, root):
         if ctx.sees(head.audience):
             yield _summary(view, head)
             if depth > 1 and not head.is_part:
-                yield from _walk(view, ctx, (head.uri, spaces), depth - 1)
+                yield from _walk(view, ctx, head.uri, spaces, depth - 1)
 
 
 def _summary(view: View, head: ContextSummary) -> NodeSummary:
@@ -80,10 +77,7 @@ def _open_spaces(view: View, ctx: RequestContext) -> list[str] | None:
     A folder above shows nothing else: that somebody remembers is for nobody to know.
     """
     seen = list_visible_spaces(ctx)
-    if seen is None:
-        return None
-    spaces = (uri.space_uri(ctx.account, space) for space in seen)
-    return [space for space in spaces if list_folders(view, space)]
+    return None if seen is None else [space for space in seen if list_folders(view, space)]
 
 
 def _overlaps(folder: str, spaces: list[str]) -> bool:
@@ -91,33 +85,12 @@ def _overlaps(folder: str, spaces: list[str]) -> bool:
     return any(f"{space}/".startswith(f"{folder}/") or folder.startswith(f"{space}/") for space in spaces)
 
 
-def _is_visible(view: View, ctx: RequestContext, address: str) -> bool:
-    head = find_memory(view, address)
-    return head is not None and head.live and ctx.sees(head.audience)
-
-
 class ContextService:
-    """Layered memories over a store that makes every decision durable before it is acknowledged."""
+    """Reads layered memories, on the newest state of the log."""
 
-    def __init__(
-        self,
-        store: Store,
-        commits: CommitCoordinator,
-        search: MemorySearch,
-    ) -> None:
+    def __init__(self, store: Store, search: MemorySearch) -> None:
         self._store = store
-        self._commits = commits
         self._search = search
-
-    async def commit_session(
-        self, ctx: RequestContext, commit: SessionCommit, key: IdempotencyKey | None = None
-    ) -> CommitResult:
-        """Keep a session word for word, and what it says that is worth remembering, in one operation.
-
-        What was committed before is not committed again. Raises InvalidInput, Forbidden for a reader, Conflict for a
-        message that was said otherwise before, and as the store's commit.
-        """
-        return await self._commits.commit(ctx, commit, key)
 
     async def search_memory(
         self,

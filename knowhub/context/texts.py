@@ -50,7 +50,7 @@ def get_indexed_dates(collection: str, row: Row) -> list[str]:
     # Days are those of where it was said.
     moment += utc_offset_s(collection, row)
     text = str(row["content"] if collection == PARTS else row["abstract"])[:MAX_DATED_CHARS]
-    return times.date_tags(moment, times.list_named_times(text, moment))
+    return times.date_tags(moment, [time for _, time in times.list_named_times(text, moment)])
 
 
 def get_time(collection: str, row: Row) -> float | None:

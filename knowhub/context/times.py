@@ -12,6 +12,7 @@ from knowhub.conversations.dates import (
     HAN_NUMBER,
     MAX_NAMED,
     WEEK,
+    TimeRange,
     iter_times,
     month_of,
     number,
@@ -22,28 +23,18 @@ _MAX_DAYS: Final = 7
 _MAX_MONTHS: Final = 3
 
 
-@dataclass(frozen=True, slots=True)
-class MentionedTime:
-    """Days that a text names by `words`, the last one among them; without a year they are those of every year."""
-
-    words: str
-    first: date
-    last: date
-    every_year: bool = False
-
-    def marks(self) -> list[str]:
-        """Return the marks of these days, see `date_tags`; of a long time those of its months, or of its years."""
-        days = (self.last - self.first).days + 1
-        if self.every_year:
-            return [f"m{self.first:%m}"] if days > _MAX_DAYS else [f"m{self.first:%m%d}"]
-        if days <= _MAX_DAYS:
-            named = (self.first + timedelta(ahead) for ahead in range(days))
-            return [_marks(day.year, day.month, day.day)[0] for day in named]
-        months = (self.last.year - self.first.year) * DECEMBER + self.last.month - self.first.month + 1
-        if months <= _MAX_MONTHS:
-            begun = (month_of(self.first.year, self.first.month + ahead).first for ahead in range(months))
-            return [_marks(day.year, day.month, 1)[2] for day in begun]
-        return [f"y{year}" for year in range(self.first.year, self.last.year + 1)]
+def list_marks(time: TimeRange) -> list[str]:
+    """Return the marks of days, see `date_tags`; of a long time those of its months, or of its years."""
+    first, last = time.first, time.last
+    days = (last - first).days + 1
+    if time.every_year:
+        return [f"m{first:%m}"] if days > _MAX_DAYS else [f"m{first:%m%d}"]
+    if days <= _MAX_DAYS:
+        return [_marks(first + timedelta(ahead))[0] for ahead in range(days)]
+    months = (last.year - first.year) * DECEMBER + last.month - first.month + 1
+    if months <= _MAX_MONTHS:
+        return [_marks(month_of(first.year, first.month + ahead).first)[2] for ahead in range(months)]
+    return [f"y{year}" for year in range(first.year, last.year + 1)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,9 +47,8 @@ class TimeAfter:
     event: str
     rest: str
     days: int
-    words: str
 
-    def resolve(self, moment: float) -> MentionedTime | None:
+    def resolve(self, moment: float) -> TimeRange | None:
         """Return the days that are meant where the event was at `moment`: nobody counts weeks to the day.
 
         None where that is beyond the calendar.
@@ -66,7 +56,7 @@ class TimeAfter:
         leeway = timedelta(days=0 if abs(self.days) < WEEK else 3)
         try:
             day = _day_of(moment) + timedelta(days=self.days)
-            return MentionedTime(self.words, day - leeway, day + leeway)
+            return TimeRange(day - leeway, day + leeway)
         except (ValueError, OverflowError, OSError):
             return None
 
@@ -85,22 +75,21 @@ def time_after(text: str) -> TimeAfter | None:
         way = -1 if (match.groupdict().get("side") or "").lower() == "before" else 1
         event = match["event"].strip(" ,，")
         rest = f"{text[: match.start()].rstrip()} {text[match.end() :].lstrip()}".strip()
-        return TimeAfter(event, rest, way * length, match[0].strip())
+        return TimeAfter(event, rest, way * length)
     return None
 
 
-def list_named_times(text: str, now: float) -> list[MentionedTime]:
-    """List the days that a text names, seen from `now`, in seconds since the epoch; each is named once."""
+def list_named_times(text: str, now: float) -> list[tuple[str, TimeRange]]:
+    """List the days that a text names, each once with its words, seen from `now`, in seconds since the epoch."""
     try:
         found = [(item.words, item.reading) for item in iter_times(text, _day_of(now))]
     except (ValueError, OverflowError, OSError):
         # No day is seen from beyond the calendar.
         return []
-    named = [MentionedTime(words, read.first, read.last, read.every_year) for words, read in found if read is not None]
-    return list(dict.fromkeys(named))[:MAX_NAMED]
+    return list(dict.fromkeys((words, time) for words, time in found if time is not None))[:MAX_NAMED]
 
 
-def date_tags(moment: float | None, named: Iterable[MentionedTime] = ()) -> list[str]:
+def date_tags(moment: float | None, named: Iterable[TimeRange] = ()) -> list[str]:
     """Return the words under which a day is found: day, day of every year, month, month of every year, year.
 
     No text has such words by itself: what is said of a date is not mixed up with a number.
@@ -109,16 +98,15 @@ def date_tags(moment: float | None, named: Iterable[MentionedTime] = ()) -> list
         days = [_day_of(moment)] if moment is not None else []
     except (ValueError, OverflowError, OSError):
         days = []
-    days += [
-        named_time.first for named_time in named if named_time.first == named_time.last and not named_time.every_year
-    ]
-    marks = [mark for day in days for mark in _marks(day.year, day.month, day.day)]
-    marks += [mark for named_time in named if named_time.every_year for mark in named_time.marks()]
+    days += [time.first for time in named if time.first == time.last and not time.every_year]
+    marks = [mark for day in days for mark in _marks(day)]
+    marks += [mark for time in named if time.every_year for mark in list_marks(time)]
     return list(dict.fromkeys(marks))
 
 
-def _marks(year: int, month: int, day: int) -> tuple[str, ...]:
-    return f"d{year}{month:02}{day:02}", f"m{month:02}{day:02}", f"d{year}{month:02}", f"m{month:02}", f"y{year}"
+def _marks(day: date) -> tuple[str, ...]:
+    year, month = day.year, f"{day.month:02}"
+    return f"d{year}{month}{day.day:02}", f"m{month}{day.day:02}", f"d{year}{month}", f"m{month}", f"y{year}"
 
 
 def _day_of(moment: float) -> date:

@@ -259,7 +259,7 @@ def _segment(principal: str | None, other: str, prefix: str) -> str:
 
 
 def list_visible_spaces(ctx: RequestContext) -> list[str] | None:
-    """Return the spaces that are visible to the caller; None means the whole account."""
+    """Return the URIs of the spaces that are visible to the caller; None means the whole account."""
     if ctx.visible is None:
         return None
     spaces = []
@@ -271,7 +271,7 @@ def list_visible_spaces(ctx: RequestContext) -> list[str] | None:
         # Who has a name that no URI could hold has remembered nothing.
         with suppress(ValueError):
             spaces += [f"{kind}s/{segment(name)}", f"{other}/{own_segment(name)}"]
-    return spaces
+    return [space_uri(ctx.account, space) for space in spaces]
 
 
 Sees = Callable[[str], bool]

@@ -58,15 +58,14 @@ TURN_S = 0.003
 
 
 class CooperativePause:
-    """Call `pause` between small pieces of work; it hands over as soon as a turn has lasted `turn_s` seconds."""
+    """Call `pause` between small pieces of work; it hands over as soon as a turn has lasted TURN_S seconds."""
 
-    def __init__(self, turn_s: float = TURN_S) -> None:
-        self._turn_s = turn_s
+    def __init__(self) -> None:
         self._since = time.monotonic()
 
     async def pause(self) -> None:
         """Let others have their turn, when this one was long enough."""
-        if time.monotonic() - self._since >= self._turn_s:
+        if time.monotonic() - self._since >= TURN_S:
             await asyncio.sleep(0)
             self._since = time.monotonic()
 

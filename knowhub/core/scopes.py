@@ -62,24 +62,24 @@ def visibility_facets(audience: frozenset[str]) -> frozenset[str]:
 
 
 def rank(scopes: Iterable[str], owner: str, visible: Collection[str] | None) -> int:
-    """Rank by the best scope that the caller shares, 0 being `user`.
-
-    `visible` is None for a caller with access to everything: then every scope counts.
-    """
-    shared = (scope for scope in audience(scopes, owner) if visible is None or scope in visible)
-    return min((_RANK[scope.partition(":")[0]] for scope in shared), default=len(PRECEDENCE))
+    """Rank by the best scope that the caller shares, 0 being `user`."""
+    found = best(scopes, owner, visible)
+    return len(PRECEDENCE) if found is None else order(found)[0]
 
 
 def best(scopes: Iterable[str], owner: str, visible: Collection[str] | None) -> str | None:
-    """Return the scope through which the caller sees the row; `rank` counts the same scope."""
-    shared = [scope for scope in audience(scopes, owner) if visible is None or scope in visible]
-    return min(shared, key=order, default=None)
+    """Return the scope through which the caller sees the row."""
+    return min(_list_shared(scopes, owner, visible), key=order, default=None)
 
 
 def widest(scopes: Iterable[str], owner: str, visible: Collection[str] | None) -> str:
     """Return the scope through which the caller sees the row, and that reaches most others."""
-    shared = (scope for scope in audience(scopes, owner) if visible is None or scope in visible)
-    return max(shared, key=order, default="")
+    return max(_list_shared(scopes, owner, visible), key=order, default="")
+
+
+def _list_shared(scopes: Iterable[str], owner: str, visible: Collection[str] | None) -> list[str]:
+    """Return the scopes of a row that the caller shares: all where `visible` is None, which is access to everything."""
+    return [scope for scope in audience(scopes, owner) if visible is None or scope in visible]
 
 
 def order(scope: str) -> tuple[int, str]:

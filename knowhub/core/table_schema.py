@@ -23,7 +23,6 @@ class Summary(Protocol):
 
 
 SummaryT = TypeVar("SummaryT", bound=Summary)
-SummaryT_contra = TypeVar("SummaryT_contra", bound=Summary, contravariant=True)
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,7 +87,6 @@ class EdgeBodies(Generic[SummaryT]):
     summarize: Callable[[str, str, str, bool], SummaryT]
     by_source: Index[SummaryT]
     by_target: Index[SummaryT]
-    by_label: Index[SummaryT]
 
 
 @dataclass(frozen=True, eq=False)

@@ -23,15 +23,11 @@ _MAX_TEXT_CHARS = 512
 _GROUPS = ("project", "team", "org")
 
 
-def new_key_id(ids: Ids) -> str:
-    """Make the name of a key."""
-    return f"{_ID_PREFIX}{ids.hex(_ID_DIGITS)}"
-
-
-def new_text(key_id: str, ids: Ids) -> str:
-    """Make the text of a key: its name, so that it is found by it, and 256 random bits."""
+def make_key(ids: Ids) -> tuple[str, str]:
+    """Make the name of a key and its text, which has the name in it, so that it is found by it, and 256 random bits."""
+    name = ids.hex(_ID_DIGITS)
     secret = urlsafe_b64encode(bytes.fromhex(ids.hex(_SECRET_DIGITS))).decode().rstrip("=")
-    return f"{_PREFIX}_{key_id.removeprefix(_ID_PREFIX)}_{secret}"
+    return f"{_ID_PREFIX}{name}", f"{_PREFIX}_{name}_{secret}"
 
 
 def parse_key_name(text: str) -> str | None:

@@ -55,8 +55,7 @@ class IdentityService:
     async def mint(self, ctx: RequestContext, new: NewKey, key: IdempotencyKey | None = None) -> IssuedKey:
         """Make a key in the caller's account. Raises Forbidden, InvalidInput and what a commit raises."""
         _check_admin(ctx)
-        key_id = decisions.new_key_id(self._ids)
-        text = decisions.new_text(key_id, self._ids)
+        key_id, text = decisions.make_key(self._ids)
 
         def decide(view: View) -> Draft:
             decisions.check_new(new, view.now)
@@ -77,8 +76,7 @@ class IdentityService:
         Raises Forbidden, NotFound, Conflict for a key that has ended, and what a commit raises.
         """
         _check_admin(ctx)
-        new_id = decisions.new_key_id(self._ids)
-        text = decisions.new_text(new_id, self._ids)
+        new_id, text = decisions.make_key(self._ids)
 
         def decide(view: View) -> Draft:
             row = view.get(API_KEYS, key_id)

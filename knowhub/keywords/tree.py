@@ -141,7 +141,6 @@ LINK_TABLE: Final = TableSchema(
         summarize=_link,
         by_source=BY_INFO,
         by_target=BY_KEYWORD,
-        by_label=BY_RELATION,
     ),
 )
 

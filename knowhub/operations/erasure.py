@@ -18,6 +18,7 @@ from knowhub.core.operation import (
     Row,
     View,
     Write,
+    get_operation,
     is_live,
     make_tombstone,
     next_of,
@@ -108,10 +109,10 @@ class ErasureService:
             _check_can_erase(self._store.view(ctx.account), ctx, (collection, row_id), rules, expected)
             wanted = EraseRequest(ctx.account, ctx.actor, collection, row_id, rules, decide, key)
             outcome = await self._store.erase(wanted)
-        if not isinstance(outcome, Committed):
-            # Its decision always writes; only a store that breaks its contract comes here.
-            raise TypeError("an erasing was answered with nothing written")
-        return await self._answer(collection, row_id, outcome.operation)
+        operation = get_operation(outcome)
+        pending = await self._derived_files.follow(operation)
+        snapshots = await self._derived_files.snapshots_with(ctx.account, collection, row_id)
+        return Erased(operation.operation_id, (operation.reply or {}).get("other_rows", ()), snapshots, pending)
 
     def _delete_referrers(self, view: View, target: Key, found: RowTraces) -> Iterator[Write]:
         """Yield the tombstones of rows that need the erased one, such as links to it."""
@@ -122,11 +123,6 @@ class ErasureService:
             ]
             if row is not None and target in needed and (name, row_id) not in found.below:
                 yield Write(name, row_id, make_tombstone(row, view.now))
-
-    async def _answer(self, collection: str, row_id: str, operation: Operation) -> Erased:
-        pending = await self._derived_files.follow(operation)
-        snapshots = await self._derived_files.snapshots_with(operation.account, collection, row_id)
-        return Erased(operation.operation_id, (operation.reply or {}).get("other_rows", ()), snapshots, pending)
 
 
 def _check_can_erase(

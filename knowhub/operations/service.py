@@ -195,7 +195,9 @@ class OperationsService:
                 if operation.operation_id not in own and not is_undone and _changes_fields(operation, block):
                     found[operation.operation_id] = operation
         since = blocked.operation.seq
-        return [operation for operation in found.values() if not _undoes_later(operation, since)] or [*found.values()]
+        # The id of an undone operation tells its number.
+        first = [operation for operation in found.values() if (seq_of(operation.undo_of or "") or 0) <= since]
+        return first or [*found.values()]
 
     def _add_later(
         self, run: "_UndoRun", chosen: Sequence[Operation], later: Sequence[Operation], most: int
@@ -371,12 +373,6 @@ def _changes_fields(operation: Operation, block: BlockedRow) -> bool:
             if not block.fields.isdisjoint(moved):
                 return True
     return False
-
-
-def _undoes_later(operation: Operation, since: int) -> bool:
-    """Return whether an operation undid an operation after `since`."""
-    undone_seq = None if operation.undo_of is None else seq_of(operation.undo_of)
-    return undone_seq is not None and undone_seq > since
 
 
 def _is_older(operation: Operation, wanted: OperationFilter) -> bool:

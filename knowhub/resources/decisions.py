@@ -2,7 +2,7 @@
 
 import json
 import unicodedata
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from hashlib import sha256
 from typing import Any, Final
@@ -10,10 +10,10 @@ from typing import Any, Final
 from knowhub.core import clock, permissions, scopes
 from knowhub.core.erasing import OWNED_FIELDS, EraseRules, is_erased
 from knowhub.core.errors import Conflict, Forbidden, InvalidInput
-from knowhub.core.operation import IdempotencyKey, Row, View, is_live, next_of, next_version
+from knowhub.core.operation import IdempotencyKey, Row, is_live, next_of, next_version
 from knowhub.core.request_context import RequestContext
 from knowhub.core.unicode_forms import normalize
-from knowhub.resources.model import RESOURCES, NewResource
+from knowhub.resources.model import NewResource
 
 MAX_ID_CHARS = 512
 
@@ -164,12 +164,6 @@ def make_public_view(row: Row, now: float | None = None) -> dict[str, Any]:
 def is_expired(expires_at: str | None, now: float) -> bool:
     """Return whether a moment has passed; False if there is none."""
     return expires_at is not None and clock.parse_iso(expires_at) <= now
-
-
-def missing_references(view: View, ctx: RequestContext, resource_ids: Sequence[str]) -> list[str]:
-    """Name those of the resources that are not there, or that the caller does not see."""
-    rows = ((resource_id, view.get(RESOURCES, resource_id)) for resource_id in dict.fromkeys(resource_ids))
-    return [resource_id for resource_id, row in rows if row is None or not is_live(row) or not ctx.sees_row(row)]
 
 
 def _check_replaceable(new: NewResource, current: Row, ctx: RequestContext, *, upsert: bool) -> None:

@@ -19,6 +19,7 @@ from knowhub.core.operation import (
     Unchanged,
     View,
     Write,
+    is_live,
     next_of,
 )
 from knowhub.core.owned_rows import OwnedRows, SavedRow, Scan, list_visible
@@ -161,7 +162,9 @@ class ResourceService(OwnedRows):
 
     def missing(self, ctx: RequestContext, resource_ids: Sequence[str]) -> list[str]:
         """Name those of the resources that are not there, or that the caller does not see."""
-        return decisions.missing_references(self._store.view(ctx.account), ctx, resource_ids)
+        view = self._store.view(ctx.account)
+        rows = ((resource_id, view.get(RESOURCES, resource_id)) for resource_id in dict.fromkeys(resource_ids))
+        return [resource_id for resource_id, row in rows if row is None or not is_live(row) or not ctx.sees_row(row)]
 
     def _note_reveal(self, ctx: RequestContext, row: Row) -> Decide[View]:
         def decide(view: View) -> Draft | Unchanged:

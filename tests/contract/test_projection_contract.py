@@ -86,14 +86,12 @@ async def grow_a_tree(hub: Hub) -> None:
 
 async def commit_a_session(hub: Hub) -> None:
     said = [Message("user", "I prefer green tea.", "", "m1"), Message("assistant", "Noted.", "", "m2")]
-    await hub.memories.nodes.commit_session(local(), SessionCommit("s1", said))
+    await hub.memories.commits.commit(local(), SessionCommit("s1", said))
 
 
 async def continue_session(hub: Hub) -> None:
-    await hub.memories.nodes.commit_session(
-        local(), SessionCommit("s1", [Message("user", "And black coffee.", "", "m3")])
-    )
-    await hub.memories.nodes.commit_session(TEAM, SessionCommit("s2", [Message("user", "I live in 杭州.", "", "m1")]))
+    await hub.memories.commits.commit(local(), SessionCommit("s1", [Message("user", "And black coffee.", "", "m3")]))
+    await hub.memories.commits.commit(TEAM, SessionCommit("s2", [Message("user", "I live in 杭州.", "", "m1")]))
 
 
 async def delete_memory(hub: Hub) -> None:
@@ -107,9 +105,7 @@ async def compact(hub: Hub) -> None:
 
 async def write_behind_the_base(hub: Hub) -> None:
     await save_records(hub)
-    await hub.memories.nodes.commit_session(
-        local(), SessionCommit("s3", [Message("user", "I moved to Bern.", "", "m1")])
-    )
+    await hub.memories.commits.commit(local(), SessionCommit("s3", [Message("user", "I moved to Bern.", "", "m1")]))
     await hub.keywords.tree.create(local(), NewKeyword("Rust"), auto_place=False)
 
 

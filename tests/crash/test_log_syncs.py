@@ -95,7 +95,7 @@ async def test_a_session_of_two_hundred_messages_costs_one_sync(tmp_path: Path) 
     async with open_hub(Settings(data_dir=tmp_path), Overrides(files=files), maintain=False) as hub:
         files.begin(Plan())
 
-        done = await hub.memories.nodes.commit_session(caller(user_id="li"), SessionCommit("s1", said))
+        done = await hub.memories.commits.commit(caller(user_id="li"), SessionCommit("s1", said))
 
         assert (done.status, hub.store.last_seq) == ("committed", 1)
         assert files.counts["sync_data"] == 1

@@ -25,7 +25,6 @@ class HeldMasters:
 
     def __init__(self, *held: MasterKey) -> None:
         self.held = list(held)
-        self.rotations_ended = 0
 
     def keys(self, *, make: bool) -> Sequence[MasterKey]:
         return tuple(self.held)
@@ -34,4 +33,4 @@ class HeldMasters:
         """The test has put the new one in front."""
 
     def end_rotation(self) -> None:
-        self.rotations_ended += 1
+        """The test takes the old ones away."""

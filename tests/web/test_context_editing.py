@@ -36,6 +36,13 @@ async def test_a_correction_is_a_new_version_and_searchable_at_once(api: httpx.A
     assert response.headers["ETag"] == '"2"'
     assert answer["operation_id"] == response.headers["X-Operation-Id"]
     assert preference in [item["uri"] for item in await search_memories(api, "粤语", **LI)]
+    for method in ("PATCH", "DELETE"):
+        body = {"abstract": "x", **LI} if method == "PATCH" else None
+        ids = {} if body else LI
+        stale = await api.request(
+            method, NODES, params={"uri": preference, **ids}, json=body, headers={"If-Match": '"1"'}
+        )
+        assert (stale.status_code, stale.json()["current_version"]) == (409, 2)
 
 
 async def test_corrected_text_leaves_every_layer_and_the_distilled_records(

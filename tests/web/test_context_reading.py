@@ -35,6 +35,15 @@ MALFORMED = (
     "ctx://default/users/li/memories/profile/",
     "ctx://default/users/li\\..\\x",
     "ctx://default/users/ＡＢ/memories/profile",
+    "CTX://default/users/li",
+    "ctx:///users/li",
+    "ctx://default/users/li/.meta.json",
+    "ctx://default/agents/web/memories/profile",
+    "ctx://default/agents/web/tools/a/b",
+    "ctx://default/users/li\x00",
+    "ctx://default/users/li?level=L2",
+    "ctx://~default/users/li",
+    "ctx://default/users/li/memories/events/~x",
     "ctx://" + "x" * 3_000,
 )
 

@@ -68,7 +68,7 @@ class ImportWriter:
         commit = replace(commit, group=Group(self.import_id, self.operations, self.operations + 1))
         while commit.messages:
             try:
-                done = await self._hub.memories.nodes.commit_session(self._ctx, commit)
+                done = await self._hub.memories.commits.commit(self._ctx, commit)
             except Conflict as conflict:
                 changed = conflict.extra.get("message_id")
                 if changed is None:

@@ -10,7 +10,7 @@ from typing import Final
 from knowhub.context import edits, texts
 from knowhub.context.model import PARTS, ContextNode, ContextSummary, Level, MemoryCategory, RelationEdge
 from knowhub.context.ports import ContextIndex
-from knowhub.context.queries import find_memory, list_parts, message_id_of
+from knowhub.context.queries import find_memory, find_visible, list_parts, message_id_of
 from knowhub.context.retrieval.ranking import ScoredHit
 from knowhub.context.search_model import RetrievedBlock, TypedQuery
 from knowhub.context.texts import transcript
@@ -35,7 +35,7 @@ def make_blocks(
     sees = edits.visibility_check(view, ctx)
     blocks = []
     for hit in hits:
-        head = _as_seen(hit.head, sees)
+        head = hit.head
         text = _get_text(view, index, query, head)
         block = RetrievedBlock(
             uri=head.uri,
@@ -45,7 +45,7 @@ def make_blocks(
             scope=_scope_of(head, ctx),
             score=round(hit.score, 6),
             match_reason="; ".join(_list_reasons(index, query, hit, text)),
-            message_ids=_list_message_ids(view, hit, head),
+            message_ids=_list_message_ids(view, hit, sees),
             said_at=clock.iso(head.occurred_at) if head.occurred_at is not None else None,
         )
         blocks.append(block)
@@ -82,11 +82,6 @@ def _list_reasons(index: ContextIndex, query: TypedQuery, hit: ScoredHit, text: 
         yield "meaning" if "times" not in query.hints else "day"
 
 
-def _as_seen(head: ContextSummary, sees: Sees) -> ContextSummary:
-    sources = tuple(filter(sees, head.sources))
-    return head if len(sources) == len(head.sources) else replace(head, sources=sources)
-
-
 def _excerpt(said: str, words: Sequence[str]) -> str:
     """Return the beginning of a long message, or, where none of these words is there, what is around the first."""
     lower = said[: texts.MAX_MESSAGE_CHARS].lower()
@@ -99,13 +94,13 @@ def _excerpt(said: str, words: Sequence[str]) -> str:
     return f"…{said[start + 1 : start + texts.MAX_MESSAGE_CHARS]}" if place else said[: texts.MAX_MESSAGE_CHARS]
 
 
-def _list_message_ids(view: View, hit: ScoredHit, head: ContextSummary) -> list[str]:
-    """Name the messages of a turn, or those that an extracted memory comes from, best first."""
+def _list_message_ids(view: View, hit: ScoredHit, sees: Sees) -> list[str]:
+    """Name the messages of a turn, or those that an extracted memory comes from as far as they are seen, best first."""
     place = {address: at for at, address in enumerate(hit.folded)}
     named = (
-        (head.uri, *hit.folded)
-        if head.is_part
-        else sorted(head.sources, key=lambda source: place.get(source, len(place)))
+        (hit.head.uri, *hit.folded)
+        if hit.head.is_part
+        else sorted(filter(sees, hit.head.sources), key=lambda source: place.get(source, len(place)))
     )
     parts = (find_memory(view, address) for address in named[:_MAX_MESSAGE_IDS])
     return [message_id_of(part) for part in parts if part is not None and part.live]
@@ -166,6 +161,5 @@ def _node(view: View, ctx: RequestContext, head: ContextSummary) -> ContextNode:
 
 def _list_visible_edges(view: View, ctx: RequestContext, edges: Sequence[RelationEdge]) -> list[RelationEdge]:
     """Return the edges that lead to what the caller sees, the strongest first."""
-    targets = ((edge, find_memory(view, edge.to_uri)) for edge in edges)
-    seen = [edge for edge, head in targets if head is not None and head.live and ctx.sees(head.audience)]
+    seen = (edge for edge in edges if find_visible(view, ctx, edge.to_uri) is not None)
     return sorted(seen, key=lambda edge: -edge.weight)

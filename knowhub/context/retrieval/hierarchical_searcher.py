@@ -13,7 +13,7 @@ from knowhub.context.queries import find_memory, find_profile, list_memories_fro
 from knowhub.context.retrieval import ranking
 from knowhub.context.retrieval.asked_values import is_profile_asked_for
 from knowhub.context.retrieval.ranking import ScoredHit, sort_key
-from knowhub.context.retrieval.seeds import Groups, Seeds, groups_of
+from knowhub.context.retrieval.seeds import Seeds, groups_of
 from knowhub.context.search_model import TypedQuery
 from knowhub.context.times import date_tags
 from knowhub.conversations import messages
@@ -62,33 +62,23 @@ class SessionScores:
         return {place: own.get(place, 0.0) + beside.get(place, 0.0) for place in own | beside}
 
 
-class TranscriptScores:
-    """The sessions in which something matched. Scores are from 0 to 1, where `best` is the best of all matches.
+def score_places(sessions: dict[str, SessionScores], best: float) -> dict[Place, float]:
+    """Return what each place near a match is worth, from 0 to 1, where `best` is the best of all matches.
 
     The best part is worth what it matched by itself: so what was said and what was extracted can be compared.
     """
-
-    def __init__(self, sessions: dict[str, SessionScores], best: float) -> None:
-        spoken = {address: session for address, session in sessions.items() if session.hits}
-        mixed = {address: session.mix_scores() for address, session in spoken.items()}
-        bests = {address: session.best() for address, session in spoken.items()}
-        highest = max((max(scores.values()) for scores in mixed.values()), default=1.0) or 1.0
-        best_session = max(bests.values(), default=1.0) or 1.0
-        best_part = max((hit.relevance for session in spoken.values() for hit in session.hits.values()), default=0.0)
-        scale = best_part / best / (1 + _OF_SESSION)
-        self._scores = {
-            (address, number): scale * (score / highest + _OF_SESSION * bests[address] / best_session)
-            for address, scores in mixed.items()
-            for number, score in scores.items()
-        }
-
-    def list_best(self) -> list[tuple[Place, float]]:
-        """Return the places with their scores, best first."""
-        return sorted(self._scores.items(), key=lambda item: (-item[1], item[0]))
-
-    def score(self, head: ContextSummary) -> float:
-        """Return what a part is worth; 0 where nothing near it matched."""
-        return self._scores.get((head.parent_uri, head.number), 0.0)
+    spoken = {address: session for address, session in sessions.items() if session.hits}
+    mixed = {address: session.mix_scores() for address, session in spoken.items()}
+    bests = {address: session.best() for address, session in spoken.items()}
+    highest = max((max(scores.values()) for scores in mixed.values()), default=1.0) or 1.0
+    best_session = max(bests.values(), default=1.0) or 1.0
+    best_part = max((hit.relevance for session in spoken.values() for hit in session.hits.values()), default=0.0)
+    scale = best_part / best / (1 + _OF_SESSION)
+    return {
+        (address, number): scale * (score / highest + _OF_SESSION * bests[address] / best_session)
+        for address, scores in mixed.items()
+        for number, score in scores.items()
+    }
 
 
 _BESIDE: Final = [(sign * away, share) for away, share in enumerate(NEIGHBOURS, start=1) for sign in (-1, 1)]
@@ -132,7 +122,7 @@ class _Ranking:
         self._match = index.list_matched_terms
         self._query = query
         self._ctx = ctx
-        self._groups: Groups = groups_of(query, ctx)
+        self._groups = groups_of(query, ctx)
         self._persons = seeds.persons
         self._days = frozenset(query.hints.get("days", ()))
         self._asked_for = frozenset(query.hints.get("categories", ()))
@@ -153,7 +143,7 @@ class _Ranking:
         self._own = {hit.head.uri: hit.relevance for hit in self._extracted}
         self._outdated: set[str] = set()
         self._extracted = self._match_evidence()
-        self._transcripts = TranscriptScores(self._sessions, self._best)
+        self._places = score_places(self._sessions, self._best)
 
     def list_best(self) -> list[ScoredHit]:
         turns = ranking.fold_turns([*self._parts(), *self._whole_sessions()], self._find_turn)
@@ -257,7 +247,7 @@ class _Ranking:
         """Return the best parts, as many as there may be places, and those that come near when they are moved up."""
         found: list[ScoredHit] = []
         top: list[float] = []
-        for place, score in self._transcripts.list_best():
+        for place, score in sorted(self._places.items(), key=lambda item: (-item[1], item[0])):
             if len(top) == self._wide and score * (_SAID_BY if self._persons else 1.0) <= top[0]:
                 break
             head, is_seed = self._at(place)
@@ -307,7 +297,8 @@ class _Ranking:
     def _score_sources(self, head: ContextSummary) -> dict[str, float]:
         """Return how well the messages of a memory match, as far as they are about it."""
         parts = (find_memory(self._view, source) for source in head.sources)
-        scores = {part.uri: self._transcripts.score(part) for part in parts if part is not None and part.live}
+        live = [part for part in parts if part is not None and part.live]
+        scores = {part.uri: self._places.get((part.parent_uri, part.number), 0.0) for part in live}
         return {source: score * self._share(head, source) if score else 0.0 for source, score in scores.items()}
 
     def _raise_score(self, head: ContextSummary, score: float) -> float:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from knowhub.context.model import ContextSummary, MemoryCategory
+from knowhub.context.model import COUNTED, ContextSummary
 from knowhub.conversations import messages
 from knowhub.conversations.statement_forms import QUESTION, any_of
 from knowhub.core.recall import LEXICAL, SearchHit
@@ -39,7 +39,6 @@ _UPDATE: Final = any_of(
     r"改|换|搬|挪|推迟|延[到期后长]|提前到|取消|不再|不用了|停了|停用|戒了|辞|离职|离婚|调[到去回]|转[到去]|升[到级为]|涨|降[到为]"
     r"|不干了|卖了|卖掉|去世|分手|下线|切到|搁置|作废|不[^，,。？?]{1,6}了",
 )
-_STATISTICS: Final = frozenset({MemoryCategory.TOOLS, MemoryCategory.SKILLS})
 
 FindTerms = Callable[[ContextSummary], frozenset[str]]
 """Returns the words of the question that occur in a text."""
@@ -72,7 +71,7 @@ def weigh_part(head: ContextSummary, *, is_outdated: bool, is_replied_to: Callab
 
 def weigh_memory(head: ContextSummary) -> float:
     """Return how much an extracted memory weighs: statistics of tools answer few questions."""
-    return _TOOL_STATISTICS if head.category in _STATISTICS else 1.0
+    return _TOOL_STATISTICS if head.category in COUNTED else 1.0
 
 
 def has_evidence(hits: Iterable[SearchHit[ContextSummary]], nearest: float, find_terms: FindTerms) -> bool:

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
 from knowhub.context import times
 from knowhub.context.model import ContextSummary, MemoryCategory
@@ -91,8 +91,8 @@ def _find_times(text: str, now: float, *, is_free: bool) -> dict[str, Any]:
     if after is not None:
         met["after"] = {"event": after.event, "days": after.days}
     if named:
-        met["times"] = [named_time.words for named_time in named]
-        met["days"] = list(dict.fromkeys(mark for named_time in named for mark in named_time.marks()))
+        met["times"] = [words for words, _ in named]
+        met["days"] = list(dict.fromkeys(mark for _, time in named for mark in times.list_marks(time)))
     if is_free:
         asked = [category.value for words, categories in _ASKED_FOR if words.search(text) for category in categories]
         if asked:
@@ -105,8 +105,6 @@ _FEWEST_SEEDS: Final = 30
 _SEEDS_A_PLACE: Final = 3
 _LATIN_NAME: Final = re.compile(r"[A-Za-z]")
 _NUMBERED: Final = re.compile(r"\d|月")
-
-Groups: TypeAlias = Sequence[frozenset[str]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +158,7 @@ async def find_seeds(index: ContextIndex, query: TypedQuery, ctx: RequestContext
     return Seeds(found, persons, preferences)
 
 
-def groups_of(query: TypedQuery, ctx: RequestContext) -> Groups:
+def groups_of(query: TypedQuery, ctx: RequestContext) -> Sequence[frozenset[str]]:
     """Return the facet filters: visibility, then the requested categories."""
     groups = [] if ctx.visible is None else [scopes.visibility_facets(ctx.visible)]
     if query.categories:

@@ -118,7 +118,7 @@ class Capturer:
                     _log.warning("capture_stopped", host=host.name, session_id=session_id, messages_left=left)
                     return operation_id
                 commit = SessionCommit(session_id, read.messages[start : start + MAX_MESSAGES])
-                done = await self._hub.memories.nodes.commit_session(ctx, commit)
+                done = await self._hub.memories.commits.commit(ctx, commit)
                 operation_id = done.operation_id or operation_id
             if sent.lines is None:
                 state.path, state.end = sent.path, read.end

@@ -178,7 +178,7 @@ async def remember(hub: Hub, ctx: RequestContext, sent: RememberArguments) -> To
     if not messages:
         raise InvalidInput.of("messages", _RECALLED)
     done = make_commit_view(
-        await hub.memories.nodes.commit_session(ctx, SessionCommit(session_id=session_id, messages=messages))
+        await hub.memories.commits.commit(ctx, SessionCommit(session_id=session_id, messages=messages))
     )
     data = {
         "session_id": session_id,

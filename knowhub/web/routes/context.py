@@ -71,7 +71,7 @@ async def commit_session(call: WriteCall, sent: schemas.CommitBody) -> Response:
 
     Committing it again adds what is new. The answer comes when everything is on disk and can be searched.
     """
-    done = await call.hub.memories.nodes.commit_session(call.ctx, sent.to_commit(), call.key)
+    done = await call.hub.memories.commits.commit(call.ctx, sent.to_commit(), call.key)
     if done.operation_id is None:
         return answer_write(make_commit_view(done), None)
     return answer_write(make_commit_view(done), done.operation_id, 201, _locate(done.archive.archive_uri))

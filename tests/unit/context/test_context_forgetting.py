@@ -8,11 +8,14 @@ from typing import Any
 import pytest
 
 from knowhub.bootstrap import Hub
+from knowhub.context.commit.parts import SUMMARISED_MESSAGES
+from knowhub.context.commit.session_node import remove_message
 from knowhub.context.commit_model import CommitOptions, SessionCommit
 from knowhub.context.model import NODES, PARTS
 from knowhub.context.queries import list_parts
 from knowhub.conversations.messages import Message
-from tests.builders import caller
+from tests.builders import caller, open_files
+from tests.context_rows import draft, node_row, part_rows
 from tests.hubs import open_search_hub
 
 pytestmark = pytest.mark.anyio
@@ -35,9 +38,7 @@ async def hub(tmp_path: Path) -> AsyncIterator[Hub]:
 
 async def commit(hub: Hub, *texts: str) -> str | None:
     messages = [Message("user", text, message_id=f"m{number}") for number, text in enumerate(texts)]
-    done = await hub.memories.nodes.commit_session(
-        LI, SessionCommit("s1", messages, options=CommitOptions(extract=False))
-    )
+    done = await hub.memories.commits.commit(LI, SessionCommit("s1", messages, options=CommitOptions(extract=False)))
     return done.operation_id
 
 
@@ -56,6 +57,21 @@ async def test_forgetting_a_message_removes_it_from_the_summary(hub: Hub) -> Non
     assert "Apollo" in after["abstract"]
     assert (after["metadata"]["message_count"], after["version"]) == (2, 2)
     assert "heron" not in (await hub.memories.nodes.get_node(LI, SESSION)).content
+
+
+async def test_a_long_session_is_summarised_again_from_its_newest_messages(tmp_path: Path) -> None:
+    store = open_files(tmp_path / "long")
+    texts = [f"message {number} is about bread" for number in range(SUMMARISED_MESSAGES + 3)]
+    rows = [node_row(SESSION), *part_rows(SESSION, texts)]
+    await store.commit("default", "user:li", lambda _view: draft(*rows))
+    view = store.view("default")
+    first = list_parts(view, SESSION)[0]
+
+    (write,) = remove_message(view, first, str)
+    await store.close()
+
+    assert write.after["metadata"]["message_count"] == SUMMARISED_MESSAGES + 2
+    assert write.after["overview"].startswith(f"{SUMMARISED_MESSAGES} messages")
 
 
 async def test_a_commit_during_forgetting_does_not_restore_the_text(hub: Hub) -> None:

@@ -1,4 +1,4 @@
-"""Spaces of callers, summaries of nodes and parts, and index events of layered memories."""
+"""Spaces of callers, texts of messages, and index events of layered memories."""
 
 from typing import Any
 
@@ -6,9 +6,9 @@ import pytest
 
 from knowhub.context import events, queries, texts, uri
 from knowhub.context.events import EventType
-from knowhub.context.model import NODES, PARTS, MemoryCategory
+from knowhub.context.model import NODES, PARTS
 from knowhub.core.operation import Change
-from tests.builders import START, caller, local
+from tests.builders import START, caller
 from tests.context_rows import node_row, part_row
 
 PROFILE = "ctx://default/users/li/memories/profile"
@@ -39,10 +39,6 @@ def test_each_caller_has_their_own_spaces(ids: dict[str, str], user: str, agent:
     assert (whose.user, whose.agent, whose.owner) == (user, agent, owner)
 
 
-def test_an_unnamed_caller_is_the_default_owner() -> None:
-    assert uri.session_uri(uri.memory_context(local(), "monday")) == "ctx://default/users/local/sessions/monday"
-
-
 def test_a_user_and_an_agent_with_one_name_share_no_space() -> None:
     user, agent = uri.memory_context(caller(user_id="x")), uri.memory_context(caller(agent_id="x"))
 
@@ -53,37 +49,9 @@ def test_a_user_and_an_agent_with_one_name_share_no_space() -> None:
     )
 
 
-def test_a_summary_has_its_audience_and_all_parent_uris() -> None:
-    head = queries.head_of(PARTS, make_part(), 7)
-
-    assert (head.category, head.is_part, head.number, head.name) == (MemoryCategory.SESSIONS, True, 4, "Li")
-    assert head.audience == {"user:li"}
-    assert head.occurred_at == START
-    assert {
-        "category:sessions",
-        "sees:user:li",
-        "under:ctx://default",
-        "under:ctx://default/users/li",
-        f"under:{SESSION}",
-        f"under:{SESSION}/m1",
-    } <= head.facets
-
-
 def test_an_unreadable_timestamp_is_not_searched() -> None:
     assert queries.head_of(PARTS, make_part(timestamp="last Tuesday"), 7).occurred_at is None
     assert queries.head_of(PARTS, make_part(timestamp=None), 7).occurred_at is None
-
-
-def test_the_text_number_changes_only_with_the_text() -> None:
-    first = queries.head_of(NODES, li_row(), 7)
-
-    same = queries.head_of(NODES, li_row(overview="more", version=2), 9, first)
-    other = queries.head_of(NODES, li_row(abstract="Li writes Go", version=2), 9, first)
-    gone = queries.head_of(NODES, li_row(deleted=True, version=2), 9, first)
-
-    assert (same.text_num, same.version) == (7, 2)
-    assert other.text_num == 9
-    assert (gone.text_num, gone.live) == (9, False)
 
 
 @pytest.mark.parametrize(

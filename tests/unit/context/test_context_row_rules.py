@@ -217,17 +217,3 @@ async def test_short_messages_have_room_for_the_erased_mark(tmp_path: Path, cont
     async with open_account(tmp_path) as here:
         assert here.row(PARTS, str(parts[0]["id"]))["erased"] is True
         assert [head.uri for head in list_parts(here.store.view(ACCOUNT), SESSION)] == [parts[1]["id"]]
-
-
-async def test_other_writes_of_an_erasure_omit_old_text(tmp_path: Path) -> None:
-    async with open_account(tmp_path) as here:
-        parts = part_rows(SESSION, [SECRET])
-        await here.commit(session_row(abstract=SECRET), *parts)
-
-        done = await here.erase(PARTS, str(parts[0]["id"]))
-
-        operation = await here.store.operation(ACCOUNT, done.operation_id)
-        assert operation is not None
-        session = next(change for change in operation.changes if change.id == SESSION)
-        assert session.before is not None
-        assert (session.before["abstract"], session.before["version"]) == ("", 1)

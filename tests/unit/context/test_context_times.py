@@ -4,7 +4,8 @@ from datetime import UTC, date, datetime
 
 import pytest
 
-from knowhub.context.times import date_tags, list_named_times, time_after
+from knowhub.context.times import date_tags, list_marks, list_named_times, time_after
+from knowhub.conversations.dates import TimeRange
 
 WEDNESDAY = datetime(2023, 5, 10, 12, tzinfo=UTC).timestamp()
 
@@ -56,9 +57,7 @@ WEDNESDAY = datetime(2023, 5, 10, 12, tzinfo=UTC).timestamp()
 def test_a_named_time_is_read_as_its_days(text: str, first: str, last: str) -> None:
     named = list_named_times(text, WEDNESDAY)
 
-    assert [(item.first, item.last, item.every_year) for item in named] == [
-        (date.fromisoformat(first), date.fromisoformat(last), False)
-    ]
+    assert [time for _, time in named] == [TimeRange(date.fromisoformat(first), date.fromisoformat(last))]
 
 
 @pytest.mark.parametrize(
@@ -76,7 +75,7 @@ def test_a_named_time_is_read_as_its_days(text: str, first: str, last: str) -> N
     ],
 )
 def test_a_day_without_a_year_matches_every_year(text: str, mark: str) -> None:
-    marks = [mark for time in list_named_times(text, WEDNESDAY) for mark in time.marks()]
+    marks = [mark for _, time in list_named_times(text, WEDNESDAY) for mark in list_marks(time)]
 
     assert marks == [mark]
 
@@ -104,13 +103,13 @@ def test_texts_without_a_date_have_no_named_times(text: str) -> None:
 
 
 def test_a_message_is_tagged_with_its_day_and_mentioned_days() -> None:
-    marks = date_tags(WEDNESDAY, list_named_times("昨天去了西山", WEDNESDAY))
+    marks = date_tags(WEDNESDAY, [time for _, time in list_named_times("昨天去了西山", WEDNESDAY)])
 
     assert {"d20230510", "m0510", "d202305", "m05", "y2023", "d20230509", "m0509"} == set(marks)
 
 
 def test_long_periods_are_searched_by_month_or_year() -> None:
-    marks = [time.marks() for text in ("上周", "去年5月", "去年") for time in list_named_times(text, WEDNESDAY)]
+    marks = [list_marks(time) for text in ("上周", "去年5月", "去年") for _, time in list_named_times(text, WEDNESDAY)]
 
     assert [len(some) for some in marks] == [7, 1, 1]
     assert marks[1:] == [["d202205"], ["y2022"]]

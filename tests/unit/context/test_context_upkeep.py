@@ -10,8 +10,6 @@ import pytest
 from knowhub.bootstrap import Hub
 from knowhub.context.model import MemoryCategory
 from knowhub.core.operation import Committed
-from knowhub.stores.files.filesystem import FileSystem
-from knowhub.stores.files.subprocess_runner import run_in_process
 from tests.builders import FakeClock, local
 from tests.context_directories import directory_of, has_directory, make_export, read_context_files, read_text
 from tests.context_rows import ACCOUNT, draft, memory_at, node_row, part_rows, session_at
@@ -58,25 +56,6 @@ async def test_directories_follow_a_restore(tmp_path: Path) -> None:
 
         assert read_texts(tmp_path) == before
         assert hub.maintenance.failures == {}
-
-
-async def test_directories_are_the_same_after_compaction_and_restart(tmp_path: Path) -> None:
-    clock = FakeClock()
-    async with open_hub_at(tmp_path, clock) as hub:
-        await put_rows(hub, *ROWS)
-        await put_rows(hub, *part_rows(SESSION, ["three"], 2), {**ROWS[0], "version": 2})
-        before = read_context_files(tmp_path)
-        clock.advance(400 * 24 * 3600)
-        await hub.store.compact(0.0, run_in_process(FileSystem()))
-        assert hub.store.base_seq > 0
-        await hub.maintenance.tick()
-        assert read_context_files(tmp_path) == before
-    (tmp_path / "context" / "checkpoint.json").unlink()
-
-    async with open_hub_at(tmp_path, clock) as hub:
-        await hub.maintenance.tick()
-
-        assert read_context_files(tmp_path) == before
 
 
 @pytest.mark.parametrize("account", [None, ACCOUNT])

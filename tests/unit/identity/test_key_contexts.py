@@ -2,7 +2,6 @@
 
 import random
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -44,26 +43,6 @@ async def test_naming_one_of_several_narrows_that_kind_and_leaves_the_others(hub
     assert ctx.grantable == ctx.visible
     assert ctx.actor == "agent:crawler"
     assert make_context(caller, account="default") == make_context(caller)
-
-
-@pytest.mark.parametrize("role", [Role.READER, Role.WRITER, Role.ADMIN])
-@pytest.mark.parametrize(
-    "ids",
-    [
-        {"user_id": "chen"},
-        {"agent_id": "other"},
-        {"project_id": "hera"},
-        {"team_id": "atlas"},
-        {"org_id": "web"},
-        {"user_id": "li", "team_id": "ops"},
-        {"account": "acme"},
-    ],
-)
-async def test_ids_outside_the_key_are_refused(hub: Hub, role: Role, ids: dict[str, Any]) -> None:
-    caller = await caller_of(hub, text_of(await issue_key(hub, LI, role)))
-
-    with pytest.raises(Forbidden):
-        make_context(caller, **ids)
 
 
 async def test_without_a_root_key_nobody_is_root(tmp_path: Path) -> None:

@@ -1,6 +1,5 @@
 """Every verb on resources in every order, by three callers in two processes, against a model of one dataclass a row."""
 
-import asyncio
 from collections.abc import Coroutine, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -252,15 +251,6 @@ class ResourceMachine(TwoHubs):
         for item in (*(item.operation_id for item in self.written[resource_id]), answer.operation_id):
             assert self.try_run(self.hub(who).operations.log.undo(local(), item)) is Conflict
         self.written[resource_id].clear()
-
-    async def run_beside_other(self, who: int, doing: Coroutine[Any, Any, T]) -> T:
-        """Do something while the other process keeps up, as servers do."""
-        task = asyncio.ensure_future(doing)
-        while not task.done():
-            await self.hub(1 - who).store.refresh()
-            await self.hub(1 - who).maintenance.tick()
-            await asyncio.wait([task], timeout=0.001)
-        return await task
 
     @precondition(lambda self: self.rows)
     @rule(who=WHO)

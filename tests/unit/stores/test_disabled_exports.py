@@ -25,7 +25,7 @@ async def fill(hub: Hub, session: str) -> None:
     await save_record(hub, new_knowledge(f"zebra {session}"))
     await hub.keywords.tree.create(local(), NewKeyword(f"Python {session}"), auto_place=False)
     said = [Message("user", "I prefer tea.", "", "m1")]
-    committed = await hub.memories.nodes.commit_session(local(), SessionCommit(session, said))
+    committed = await hub.memories.commits.commit(local(), SessionCommit(session, said))
     assert list(committed.degraded) == []
 
 

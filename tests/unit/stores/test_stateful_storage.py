@@ -1,7 +1,6 @@
 """Every domain through compaction, snapshot, restore, erasure and reopening, by two processes."""
 
-import asyncio
-from collections.abc import Coroutine, Sequence
+from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from typing import Any
 
@@ -22,7 +21,7 @@ from knowhub.stores.files.filesystem import FileSystem
 from knowhub.wiring.adapters import Overrides
 from tests.builders import local, new_knowledge
 from tests.fakes.plain_text import PlainText
-from tests.two_hubs import WHO, T, TwoHubs
+from tests.two_hubs import WHO, TwoHubs
 
 Key = tuple[str, str]
 Said = dict[Key, dict[str, Any]]
@@ -67,19 +66,6 @@ class StorageMachine(TwoHubs):
         opened = super().open()
         opened[0].store.subscribe(self.keys)
         return opened
-
-    def run_beside(self, who: int, doing: Coroutine[Any, Any, T]) -> T:
-        """Have one process do something while the other one keeps up, as servers do."""
-
-        async def both() -> T:
-            task = asyncio.ensure_future(doing)
-            while not task.done():
-                await self.hub(1 - who).store.refresh()
-                await self.hub(1 - who).maintenance.tick()
-                await asyncio.wait([task], timeout=0.001)
-            return await task
-
-        return self.run(both())
 
     def rows(self, who: int) -> Said:
         """Return every live row, as this process reads it."""
@@ -198,7 +184,7 @@ class StorageMachine(TwoHubs):
         for hub, _ in self.opened:
             self.run(hub.store.refresh())
 
-        done = self.run_beside(who, self.hub(who).compact(days))
+        done = self.run(self.run_beside_other(who, self.hub(who).compact(days)))
 
         if done.operations:
             # Operations in the dropped segments can no longer be undone.
@@ -254,7 +240,8 @@ class StorageMachine(TwoHubs):
         row_id = self.pick(collection, pick // 2)
         text = str(self.said[collection, row_id]["content"])
 
-        erased = self.run_beside(who, self.hub(who).operations.erasure.erase(local(), collection, row_id))
+        erasing = self.hub(who).operations.erasure.erase(local(), collection, row_id)
+        erased = self.run(self.run_beside_other(who, erasing))
 
         self.said = self.rows(who)
         self.erased[collection, row_id] = text

@@ -100,7 +100,7 @@ async def test_folders_of_a_world_readable_directory_are_private(tmp_path: Path)
 
     async with open_search_hub(tmp_path) as hub:
         await save_record(hub, new_knowledge("for nobody else"))
-        await hub.memories.nodes.commit_session(local(), SessionCommit("s1", [Message("user", "I prefer tea.")]))
+        await hub.memories.commits.commit(local(), SessionCommit("s1", [Message("user", "I prefer tea.")]))
         await hub.maintenance.tick()
         await hub.operations.snapshots.create()
 
