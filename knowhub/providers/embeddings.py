@@ -25,11 +25,7 @@ from knowhub.providers.http import (
 
 def vectors_in(answer: Mapping[str, object], count: int) -> list[Vector]:
     """Return the vectors of `count` texts, in the order of these. Raises InvalidResponse where some are missing."""
-    data = answer.get("data")
-    parts = [part for part in data if isinstance(part, Mapping)] if isinstance(data, list) else []
-    if not isinstance(data, list) or len(parts) != len(data) or len(parts) != count:
-        raise InvalidResponse(f"the server's answer holds {len(parts)} embeddings, and {count} were asked for")
-    rows = [_numbers(part.get("embedding")) for part in in_order(parts)]
+    rows = [_numbers(part.get("embedding")) for part in read_parts(answer.get("data"), count, "embeddings")]
     if len({len(row) for row in rows}) > 1 or not len(rows[0]):
         raise InvalidResponse("the server's embeddings are not of one dimension")
     matrix = np.array(rows, dtype=np.float64)
@@ -38,14 +34,17 @@ def vectors_in(answer: Mapping[str, object], count: int) -> list[Vector]:
     return unit_vectors(matrix)
 
 
-def in_order(parts: Sequence[Mapping[str, object]]) -> list[Mapping[str, object]]:
-    """Return the parts by their `index`, which may be missing everywhere.
+def read_parts(found: object, count: int, what: str) -> list[Mapping[str, object]]:
+    """Return the `count` parts of an answer by their `index`, which may be missing everywhere.
 
-    Raises InvalidResponse unless each index occurs once.
+    Raises InvalidResponse if there are more or fewer, and unless each index occurs once.
     """
+    parts = [part for part in found if isinstance(part, Mapping)] if isinstance(found, list) else []
+    if not isinstance(found, list) or not len(parts) == len(found) == count:
+        raise InvalidResponse(f"the server's answer holds {len(parts)} {what}, and {count} were asked for")
     indexes = [part.get("index") for part in parts]
     if all(index is None for index in indexes):
-        return list(parts)
+        return parts
     placed = {index: part for index, part in zip(indexes, parts, strict=True) if type(index) is int}
     if placed.keys() != set(range(len(parts))):
         raise InvalidResponse("the indexes in the server's answer are not those of what was sent")

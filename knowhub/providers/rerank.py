@@ -11,7 +11,7 @@ import orjson
 
 from knowhub.core.language_models import RerankFailed
 from knowhub.providers.breaker import GuardedClient
-from knowhub.providers.embeddings import in_order
+from knowhub.providers.embeddings import read_parts
 from knowhub.providers.http import (
     EndpointOptions,
     InvalidResponse,
@@ -108,10 +108,7 @@ def _parse_scores(answer: dict[str, Any] | list[Any], count: int) -> list[float]
     """Read `{"results": [{"index", "relevance_score"}]}` or `[{"index", "score"}]`, whatever was asked for."""
     # Voyage's server says `data` where the others say `results`.
     results = (answer.get("results") or answer.get("data")) if isinstance(answer, dict) else answer
-    parts = [part for part in results if isinstance(part, dict)] if isinstance(results, list) else []
-    if len(parts) != count or not isinstance(results, list) or len(results) != count:
-        raise InvalidResponse(f"the server's answer holds {len(parts)} scores, and {count} were asked for")
-    scores = [part.get("relevance_score", part.get("score")) for part in in_order(parts)]
+    scores = [part.get("relevance_score", part.get("score")) for part in read_parts(results, count, "scores")]
     numbers = [float(score) for score in scores if isinstance(score, int | float) and not isinstance(score, bool)]
     if len(numbers) != count or not all(map(math.isfinite, numbers)):
         raise InvalidResponse("a score in the server's answer is no number")

@@ -150,12 +150,8 @@ class AccountVectors(FollowingIndex[HeadT, VectorFiles]):
             else:
                 alike.append((item, vector))
         if alike:
-            await self._write_current([item for item, _ in alike], np.array([vector for _, vector in alike]))
+            await self.write_vectors([item for item, _ in alike], [vector for _, vector in alike])
         return list(unknown.values())
-
-    async def write_vectors(self, embedded: Sequence[PendingText], vectors: Sequence[Vector]) -> None:
-        """Write vectors durably. Raises Unavailable."""
-        await self._write_current(embedded, np.array(vectors, dtype=np.float32))
 
     def reject(self, text: PendingText, now: float) -> None:
         """Note that the embedder rejects a text: until it changes, it is tried again after pauses."""
@@ -222,11 +218,14 @@ class AccountVectors(FollowingIndex[HeadT, VectorFiles]):
     async def write_all(self, embedded: Sequence[PendingText], vectors: Sequence[Vector]) -> None:
         """Replace all vectors. Raises Unavailable."""
         async with self._writing:
-            rows = _make_rows(embedded, np.array(vectors, dtype=np.float32))
-            await self._write_anew(rows[[self._is_current(waiting.number) for waiting in embedded]], self._log.erases)
+            current = [self._is_current(waiting.number) for waiting in embedded]
+            await self._write_anew(_make_rows(embedded, vectors)[current], self._log.erases)
             self._load_pending()
 
-    async def _write_current(self, embedded: Sequence[PendingText], vectors: Matrix) -> None:
+    async def write_vectors(
+        self, embedded: Sequence[PendingText], vectors: Sequence[Vector] | Sequence[Matrix]
+    ) -> None:
+        """Write the vectors of the texts that are still current, durably. Raises Unavailable."""
         async with self._writing:
             erases = self._log.erases
             current = [
@@ -363,9 +362,9 @@ class AccountVectors(FollowingIndex[HeadT, VectorFiles]):
         }
 
 
-def _make_rows(embedded: Sequence[PendingText], vectors: Matrix) -> Rows:
-    rows = np.empty(len(embedded), make_row_type(vectors.shape[1]))
+def _make_rows(embedded: Sequence[PendingText], vectors: Sequence[Vector] | Sequence[Matrix]) -> Rows:
+    rows = np.empty(len(embedded), make_row_type(len(vectors[0])))
     rows["number"] = [waiting.number for waiting in embedded]
     rows["digest"] = [waiting.digest for waiting in embedded]
-    rows["vector"] = vectors
+    rows["vector"] = np.array(vectors, dtype=np.float32)
     return rows
