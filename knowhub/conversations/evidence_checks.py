@@ -9,8 +9,9 @@ from collections.abc import Iterator, Sequence
 from datetime import date
 from typing import Final
 
-from knowhub.conversations.clause_evidence import CLAUSE_END, ENDED, NEGATIVE, SENTENCE_END, TO_MARK, list_clauses
+from knowhub.conversations.clause_evidence import ENDED, NEGATIVE, list_clauses
 from knowhub.conversations.messages import Message
+from knowhub.conversations.sentence_ends import CLAUSE_END, iter_sentences
 from knowhub.conversations.sentences import find_forget_request, mask_quoted, split_sentences
 from knowhub.core.unicode_forms import normalize
 
@@ -262,13 +263,9 @@ def _is_denied(statement: str, own: str) -> bool:
 
 def _list_parts(text: str) -> list[str]:
     """Return the clauses of a text in lower case, without questions: «isn't it on Monday?» denies nothing."""
-    parts: list[str] = []
-    for piece in TO_MARK.findall(text.lower().replace("’", "'")):
-        sentences = SENTENCE_END.split(piece)
-        # Behind the mark there is an empty one.
-        for sentence in sentences[:-2] if piece[-1] in "?？" else sentences:
-            parts += (part for part in CLAUSE_END.split(sentence) if part.strip())
-    return parts
+    sentences = iter_sentences(text.lower().replace("’", "'"))
+    stated = (sentence for sentence, is_question in sentences if not is_question)
+    return [part for sentence in stated for part in CLAUSE_END.split(sentence) if part.strip()]
 
 
 def _denies(clauses: Sequence[str], affirmed: str, verbs: set[str] | None = None) -> bool:

@@ -12,6 +12,7 @@ from typing import Final
 
 from agent_tools.fences import FENCE_NOTE, find_fence, without_fenced
 from knowhub.conversations.messages import Message, is_own_tool
+from knowhub.conversations.sentence_ends import SENTENCE_END
 from knowhub.core import near_duplicates
 
 _JSON: Final = re.compile(r"^[ \t]*+[\[{]", re.MULTILINE)
@@ -21,7 +22,6 @@ _SAID = re.compile(r"用户说：|The user said: ")
 _SHOWN = re.compile(r"^[\s\-*•·>|\"]*(?:content\"?\s*:\s*\"?)?(?:用户说：|The user said: )")
 _LISTED = re.compile(r"^\s*(?:[>|\-*+•·]|\d{1,3}[.)、．]|[（(]\d{1,2}[)）])\s*")
 _LABEL = re.compile(r"^[^:：。.!?！？]{1,40}[:：]\s*")
-_SENTENCE_END = re.compile(r"(?<=[。！？!?])|(?<=\.)\s+")
 _RECORD_ID = re.compile(r"\bknowledge-\d{8}-[0-9a-f]{4,}\b")
 # Files of Claude's memory tool. Its model expects this form (see agent_tools/integrations/anthropic_memory.py), so
 # there is no other fence: each line of a file has its number before it.
@@ -145,7 +145,7 @@ def without_quoted(content: str, stored: frozenset[str]) -> str:
         said = [item, item[label.end() :]] if label else [item]
         quotes = labelled or label is not None or item != line
         if not (
-            quotes and any(_plain(entry) in stored for text in said for entry in (text, *_SENTENCE_END.split(text)))
+            quotes and any(_plain(entry) in stored for text in said for entry in (text, *SENTENCE_END.split(text)))
         ):
             kept.append(line)
         labelled = bool(line.strip()) and (labelled or line.rstrip().endswith((":", "：")))

@@ -25,9 +25,9 @@ from knowhub.context.model import READING, ContextSummary, MemoryContext
 from knowhub.context.queries import list_memories_in
 from knowhub.context.reading import add_messages
 from knowhub.conversations import dates
-from knowhub.conversations.clauses import CLAUSE
 from knowhub.conversations.evidence_checks import list_content_words
 from knowhub.conversations.messages import Message
+from knowhub.conversations.sentence_ends import COMMA
 from knowhub.conversations.sentences import Fold
 from knowhub.conversations.statement_forms import CANCELLED
 from knowhub.core import clock
@@ -182,7 +182,7 @@ def _count_shared(candidate: CandidateMemory, row: Row) -> int:
     day = str(row["metadata"].get("said_at") or "")
     if facts.get("is_over"):
         when = facts.get("date") or str(facts.get("said_at") or facts["noted_at"])[:10]
-        ends = next((part[0] for part in CLAUSE.finditer(candidate.content) if CANCELLED.search(part[0].lower())), "")
+        ends = next((part for part in COMMA.split(candidate.content) if CANCELLED.search(part.lower())), "")
         named, known = (_find_plan_words(text, when) for text in (ends, stored))
         both = named & known
         if facts.get("date"):
