@@ -12,11 +12,11 @@ from knowhub.conversations.dates import (
     HAN_NUMBER,
     MAX_NAMED,
     WEEK,
+    compile_form,
     iter_times,
-    month_of,
-    number,
-    pattern,
+    make_month,
 )
+from knowhub.conversations.spoken_numbers import read_number
 
 _MAX_DAYS: Final = 7
 _MAX_MONTHS: Final = 3
@@ -41,7 +41,7 @@ class MentionedTime:
             return [_marks(day.year, day.month, day.day)[0] for day in named]
         months = (self.last.year - self.first.year) * DECEMBER + self.last.month - self.first.month + 1
         if months <= _MAX_MONTHS:
-            begun = (month_of(self.first.year, self.first.month + ahead).first for ahead in range(months))
+            begun = (make_month(self.first.year, self.first.month + ahead).first for ahead in range(months))
             return [_marks(day.year, day.month, 1)[2] for day in begun]
         return [f"y{year}" for year in range(self.first.year, self.last.year + 1)]
 
@@ -78,7 +78,7 @@ def time_after(text: str) -> TimeAfter | None:
         if match is None:
             continue
         try:
-            length = _LENGTHS[match["unit"].lower()] * number(match["count"])
+            length = _LENGTHS[match["unit"].lower()] * read_number(match["count"])
         except ValueError:
             # 十十 is no number.
             continue
@@ -131,14 +131,14 @@ _LENGTHS: Final = {
 _AFTER: Final = (
     (
         re.compile(r"after|before", re.IGNORECASE),
-        pattern(
+        compile_form(
             rf"\b(?P<count>{EN_NUMBER})\s+(?P<unit>day|week|month|year)s?\s+(?P<side>after|before)\s+"
             r"(?P<event>[^?.!,]{4,200})"
         ),
     ),
     (
         re.compile("后"),
-        pattern(
+        compile_form(
             rf"(?<![^，。？！?!,\s])(?P<event>[^，。？！?!,\s]{{2,60}}?)的?(?P<count>{HAN_NUMBER})\s*个?(?P<unit>天|周|星期|礼拜|月|年)"
             r"(?:以|之)?后"
         ),

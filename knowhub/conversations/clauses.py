@@ -15,7 +15,7 @@ _OWN: Final = re.compile(
     r"|(?:my|our|have|am|keep|please|always|never|from now on) \w+ \w"
 )
 # Where a question may follow a statement: «I prefer tabs, can you fix this?»
-_ASKS: Final = re.compile(
+_QUESTION_BEHIND: Final = re.compile(
     r"[,;，；]\s*(?:and |so |but )?(?:(?:(?:can|could|would|will|should) (?:you|i|we)\b|i(?:'m| am| was) wondering\b"
     r"|i (?:want|need|would like) to know\b).*"
     r"|(?:what|how|where|which|is|are|do|does|any|能|可以|有|怎么|什么|哪|要不要|帮)[^,;，；]*)$"
@@ -58,7 +58,7 @@ def without_question(sentence: Sentence) -> tuple[str, str]:
     text, bare = sentence.text, sentence.bare
     if not statement_forms.QUESTION.search(bare) or statement_forms.POLITE.search(bare):
         return text, bare
-    asks = _ASKS.search(bare) if len(text) == len(bare) else None
+    asks = _QUESTION_BEHIND.search(bare) if len(text) == len(bare) else None
     return ("", "") if asks is None else (text[: asks.start()], bare[: asks.start()])
 
 
