@@ -25,7 +25,7 @@ from knowhub.audit.quotes import (
     normalize_quote,
     quote,
 )
-from knowhub.conversations.secrets import DetectedSecret, excerpt, find_secrets, pieces
+from knowhub.conversations.secrets import DetectedSecret, find_secrets, make_excerpt, pieces
 from knowhub.core.clock import Clock, CooperativePause, iso
 from knowhub.core.near_duplicates import Cluster, ClusterBuilder
 from knowhub.core.operation import Reads, View
@@ -138,12 +138,12 @@ class AuditRun:
         rendering = find_rendering(item.content)
         if rendering is not None:
             how.append(rendering.how)
-            evidence["excerpt"] = excerpt(item.content[rendering.at :])
+            evidence["excerpt"] = make_excerpt(item.content[rendering.at :])
             related += (quoted for quoted in rendering.ids if quoted != item.id and self._is_seen(quoted))
         named = find_search_source(item.row["source"]) if item.collection == KNOWLEDGE else None
         if named is not None:
             how.append("source_is_a_search")
-            evidence["source"] = excerpt(named)
+            evidence["source"] = make_excerpt(named)
         quotes = [] if is_copy else await self._quotes(number, item)
         if quotes:
             how.append("quotes_a_row")
@@ -177,7 +177,7 @@ class AuditRun:
                     "chars": made.chars,
                     "share": made.share,
                     "wrapping_chars": made.wrapping_chars,
-                    "excerpt": excerpt(earlier.content),
+                    "excerpt": make_excerpt(earlier.content),
                 }
             await self._pace.pause()
         self._anchors.put(number, text)
@@ -224,7 +224,7 @@ class AuditRun:
             "author_count": len(authors),
             "first_at": iso(kept.created_at),
             "last_at": iso(last),
-            "excerpt": excerpt(kept.content or kept.full_text),
+            "excerpt": make_excerpt(kept.content or kept.full_text),
         }
 
     def _format_similar(self, cluster: Cluster) -> dict[str, Any]:

@@ -16,7 +16,6 @@ class WriteAction(StrEnum):
 
     CREATE = "create"
     MERGE = "merge"
-    APPEND = "append"
     SKIP = "skip"
 
 
@@ -67,6 +66,47 @@ class SessionArchive:
     stats: Mapping[str, Any] = field(default_factory=dict)
 
 
+@dataclass(frozen=True, slots=True)
+class ToolUse:
+    """One call of a tool or a skill that is counted by its id. `at` is when it was made, if that is known."""
+
+    use_id: str
+    ok: bool = True
+    seconds: float | None = None
+    note: str = ""
+    at: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class StatementFacts:
+    """What is known of a statement besides its words.
+
+    `values` are its single-valued facts, `ended` those that it says are over, and `day` is the day of an event. Of a
+    node that `is_single` the newest statement alone holds. A plan may take the place of an earlier one (`is_change`),
+    or only end it (`is_over`).
+    """
+
+    values: Mapping[str, str] = field(default_factory=dict)
+    ended: Mapping[str, str] = field(default_factory=dict)
+    day: str = ""
+    is_single: bool = False
+    is_change: bool = False
+    is_over: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ChangedMemory:
+    """The stored statement whose place a candidate takes: the URI of its node, and its text, None for all of the node.
+
+    It is ended where it `is_forgotten`; where it `is_update`, the new statement keeps its sources.
+    """
+
+    uri: str
+    text: str | None = None
+    is_update: bool = False
+    is_forgotten: bool = False
+
+
 _CONFIDENCE: Final = {"rules": 0.9, "llm": 0.8}
 
 
@@ -75,7 +115,8 @@ class CandidateMemory:
     """A candidate for a memory; a policy decides its place.
 
     `routing_key` is what candidates of one category have in common that belong into one node. `source_refs` are URIs
-    of the session's parts that say it. `facts` are what a policy counts.
+    of the session's parts that say it, and `message_ids` the ids of those that were sent with one. `said_at` and
+    `noted_at` are ISO 8601 or empty. A statement has `facts`, and may name what it `changes`; a tool has `uses`.
     """
 
     category: MemoryCategory
@@ -83,7 +124,12 @@ class CandidateMemory:
     content: str
     source_refs: Sequence[str] = ()
     by: str = "rules"
-    facts: Mapping[str, Any] = field(default_factory=dict)
+    said_at: str = ""
+    noted_at: str = ""
+    message_ids: Sequence[str] = ()
+    facts: StatementFacts = StatementFacts()
+    changes: ChangedMemory | None = None
+    uses: Sequence[ToolUse] = ()
 
     @property
     def owner_scope(self) -> str:

@@ -13,11 +13,11 @@ from knowhub.conversations.dates import (
     MAX_NAMED,
     WEEK,
     TimeRange,
+    compile_form,
     iter_times,
-    month_of,
-    number,
-    pattern,
+    make_month,
 )
+from knowhub.conversations.spoken_numbers import read_number
 
 _MAX_DAYS: Final = 7
 _MAX_MONTHS: Final = 3
@@ -33,7 +33,7 @@ def list_marks(time: TimeRange) -> list[str]:
         return [_marks(first + timedelta(ahead))[0] for ahead in range(days)]
     months = (last.year - first.year) * DECEMBER + last.month - first.month + 1
     if months <= _MAX_MONTHS:
-        return [_marks(month_of(first.year, first.month + ahead).first)[2] for ahead in range(months)]
+        return [_marks(make_month(first.year, first.month + ahead).first)[2] for ahead in range(months)]
     return [f"y{year}" for year in range(first.year, last.year + 1)]
 
 
@@ -68,7 +68,7 @@ def time_after(text: str) -> TimeAfter | None:
         if match is None:
             continue
         try:
-            length = _LENGTHS[match["unit"].lower()] * number(match["count"])
+            length = _LENGTHS[match["unit"].lower()] * read_number(match["count"])
         except ValueError:
             # 十十 is no number.
             continue
@@ -119,14 +119,14 @@ _LENGTHS: Final = {
 _AFTER: Final = (
     (
         re.compile(r"after|before", re.IGNORECASE),
-        pattern(
+        compile_form(
             rf"\b(?P<count>{EN_NUMBER})\s+(?P<unit>day|week|month|year)s?\s+(?P<side>after|before)\s+"
             r"(?P<event>[^?.!,]{4,200})"
         ),
     ),
     (
         re.compile("后"),
-        pattern(
+        compile_form(
             rf"(?<![^，。？！?!,\s])(?P<event>[^，。？！?!,\s]{{2,60}}?)的?(?P<count>{HAN_NUMBER})\s*个?(?P<unit>天|周|星期|礼拜|月|年)"
             r"(?:以|之)?后"
         ),

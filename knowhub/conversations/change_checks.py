@@ -16,6 +16,7 @@ from typing import Final
 
 from knowhub.conversations import dates
 from knowhub.conversations.clause_evidence import is_order
+from knowhub.conversations.dates import MONTHS, WEEKDAYS
 from knowhub.conversations.evidence_checks import (
     GENERIC,
     OF_THE_USER,
@@ -29,8 +30,6 @@ from knowhub.conversations.evidence_checks import (
     share_words,
 )
 from knowhub.conversations.known_days import (
-    MONTHS,
-    WEEKDAYS,
     Days,
     list_calendar_words,
     list_named_days,
@@ -45,7 +44,7 @@ from knowhub.conversations.spoken_numbers import CARDINALS, NAMED, Units, blank_
 from knowhub.conversations.statement_forms import PAST
 from knowhub.conversations.statements import read_values
 
-_MIN_STEM: Final = 5
+_NAME_STEM_CHARS: Final = 5
 _SEVERAL: Final = 2
 _HALF_DAY: Final = 12
 _NUMBER: Final = re.compile(r"\d+(?:[.,:]\d+)*")
@@ -64,7 +63,7 @@ _AFTERNOON: Final = re.compile(r"p\.?m\b|afternoon|evening|night|noon|下午|晚
 _SUBJECT: Final = re.compile(
     r"\s{0,9}(?:,|['’]s\b|(?:is|are|was|were|has|had|will|can|wants|works|lives|moved|left|gave|likes|died|and)\b)"
 )
-_ASKS: Final = re.compile(r"[?？]|[吗呢吧](?:[。.!！…~]|$)", re.MULTILINE)
+_QUESTION: Final = re.compile(r"[?？]|[吗呢吧](?:[。.!！…~]|$)", re.MULTILINE)
 _ANSWERS: Final = re.compile(
     r"\W{0,3}(?:(?:yes|yeah|yep|yup|no|nope|right|exactly|correct|indeed|true|sure|ok|okay|of course|absolutely)\b"
     r"|i (?:do|am|did|have|had|was|will|can|would)\W{0,3}$|[是对嗯好行会有没不]|可以|当然)",
@@ -76,7 +75,7 @@ _PERSONAL: Final = re.compile(
     r"|^(?:has|have|had|is|was|will|would|can|does|did)\b",
     re.IGNORECASE,
 )
-_FIRST_PERSON: Final = re.compile(r"(?:\bi(?:'m|'ve|'ll)? |我)([a-z]{3,20}\b|[\u3400-\u9fff]{2})")
+_OWN_DEED: Final = re.compile(r"(?:\bi(?:'m|'ve|'ll)? |我)([a-z]{3,20}\b|[\u3400-\u9fff]{2})")
 _JOINING_NAMES: Final = frozenset(["and", "&", ",", "和", "与", "跟", "、"])
 _SEVERAL_VALUES: Final = frozenset({"job"})
 
@@ -106,7 +105,7 @@ class ChangeChecks:
         before = [self.prompt.messages[at - 1] for at in change.evidence if at]
         if change.action == FORGET:
             return find_forget_flaw(memory or "", _list_slots(memory or ""), sources, before)
-        asked = [message.content for message in before if not message.is_tool and _ASKS.search(message.content)]
+        asked = [message.content for message in before if not message.is_tool and _QUESTION.search(message.content)]
         context = " ".join([told, memory or "", *asked])
         if not share_words(" ".join([change.statement, *_list_initials(change.statement)]), _with_figures(context)):
             return "not_in_evidence"
@@ -125,7 +124,9 @@ class ChangeChecks:
         for at in change.evidence:
             if at >= self.prompt.new and messages[at] in sources:
                 before = messages[at - 1]
-                is_answer = _ANSWERS.match(messages[at].content) and _ASKS.search(before.content) and not before.is_tool
+                is_answer = (
+                    _ANSWERS.match(messages[at].content) and _QUESTION.search(before.content) and not before.is_tool
+                )
                 said += [messages[at].content, *([before.content] if is_answer else [])]
         named = " ".join([change.statement, *_list_initials(change.statement)])
         return share_words(named, _with_figures(" ".join(said)))
@@ -137,7 +138,7 @@ class ChangeChecks:
         if len(names) < _SEVERAL or not (
             change.category in OF_THE_USER
             or _PERSONAL.search(change.statement)
-            or statement.lstrip().startswith(tuple(_FIRST_PERSON.findall(words)))
+            or statement.lstrip().startswith(tuple(_OWN_DEED.findall(words)))
         ):
             return True
         parts = Counter(part for name in names for part in {name, *name.split()})
@@ -184,8 +185,8 @@ class ChangeChecks:
     @cached_property
     def _dated_texts(self) -> list[tuple[str, date]]:
         """The messages and memories whose day is known, each with its day."""
-        said = [(message.content, dates.day_of(message.timestamp)) for message in self.prompt.messages]
-        said += [(memory.text, dates.day_of(memory.said_on)) for memory in self.prompt.memories]
+        said = [(message.content, dates.read_day(message.timestamp)) for message in self.prompt.messages]
+        said += [(memory.text, dates.read_day(memory.said_on)) for memory in self.prompt.memories]
         return [(text, day) for text, day in said if day is not None]
 
     @cached_property
@@ -277,7 +278,9 @@ class ChangeChecks:
 
     def _is_name_known(self, name: str) -> bool:
         word = fold_word(name)
-        if word in self._words or (len(word) >= _MIN_STEM and any(_share_stem(word, said) for said in self._words)):
+        if word in self._words or (
+            len(word) >= _NAME_STEM_CHARS and any(_share_stem(word, said) for said in self._words)
+        ):
             return True
         if word in NAMED and NAMED[word] in self._numbers:
             return True
@@ -342,7 +345,7 @@ def _with_figures(text: str) -> str:
 
 
 def _share_stem(word: str, other: str) -> bool:
-    return len(other) >= _MIN_STEM and word[:_MIN_STEM] == other[:_MIN_STEM]
+    return len(other) >= _NAME_STEM_CHARS and word[:_NAME_STEM_CHARS] == other[:_NAME_STEM_CHARS]
 
 
 def _iter_names(statement: str) -> Iterator[str]:

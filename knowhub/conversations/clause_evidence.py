@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from knowhub.conversations.messages import Message
+from knowhub.conversations.sentence_ends import CLAUSE_END, iter_sentences
 from knowhub.conversations.statement_forms import CANCELLED, INSTRUCTION, REQUEST
 
 _OF_MEMORY: Final = re.compile(r"\bremember|\bmemor(?:y|ies|i[sz]e)\b|记住|记忆|牢记", re.IGNORECASE)
@@ -18,9 +19,6 @@ _ORDER: Final = re.compile(
     r"|(?:你|您|助手|助理|智能体|代理|模型|机器人|所有人|大家)[^，,。\n]{0,8}(?:必须|应[当该]|要|不得|禁止)"
 )
 _AGENT: Final = re.compile(r"\b(?:assistant|agent|ai)s?\b|助手|助理|智能体")
-SENTENCE_END: Final = re.compile(r"[。！？!?\n]|\.(?=\s|$)")
-TO_MARK: Final = re.compile(r"[^!?。！？\n]+[?？]?")
-CLAUSE_END: Final = re.compile(r"\s?(?:[,;，；:：]|--|[–—])\s?|\s(?:and|but|so)\s")
 
 # Words for people other than the user.
 _PEOPLE: Final = (
@@ -127,19 +125,12 @@ def list_clauses(plain: str, message: Message, statement: str, category: str = "
     """Yield the clauses of a text of a message, each with its flaw as evidence for a statement."""
     is_affirmed = not (NEGATIVE.search(statement.lower()) or ENDED.search(statement))
     is_present = is_affirmed and not _PAST_TENSE.search(statement)
-    for piece in TO_MARK.findall(plain.lower().replace("’", "'")):
-        *before, last = SENTENCE_END.split(piece.rstrip("?？"))
-        for sentence in (*before, last):
-            if message.is_tool and _is_ordered(sentence, category):
-                yield Clause(sentence, "ordered_by_tool")
-            else:
-                is_asked = message.is_user and sentence is last and piece[-1] in "?？"
-                yield from _flag_clauses(
-                    sentence,
-                    statement,
-                    is_asked=is_asked,
-                    rejects=(_REJECTS,) * is_affirmed + (_OVER, CANCELLED) * is_present,
-                )
+    rejects = (_REJECTS,) * is_affirmed + (_OVER, CANCELLED) * is_present
+    for sentence, is_question in iter_sentences(plain.lower().replace("’", "'")):
+        if message.is_tool and _is_ordered(sentence, category):
+            yield Clause(sentence, "ordered_by_tool")
+        else:
+            yield from _flag_clauses(sentence, statement, is_asked=message.is_user and is_question, rejects=rejects)
 
 
 def _is_ordered(sentence: str, category: str) -> bool:

@@ -6,16 +6,16 @@ from datetime import date
 from typing import Final
 
 from knowhub.conversations import dates, statement_forms
+from knowhub.conversations.sentence_ends import CLAUSE_END, COMMA
 from knowhub.conversations.sentences import Sentence
 
-_BETWEEN: Final = re.compile(r"\s?(?:[,;]\s?)?\b(?:and|but|so) |[，；,;]\s?|: ")
 # How a clause begins that says something of the user or theirs alone.
 _OWN: Final = re.compile(
     r"(?:i|we)(?:'\w+)? (?!think|guess|hope|mean|know|believe)\w|(?:[我对有养也不别]|每次|以后)\w\w"
     r"|(?:my|our|have|am|keep|please|always|never|from now on) \w+ \w"
 )
 # Where a question may follow a statement: «I prefer tabs, can you fix this?»
-_ASKS: Final = re.compile(
+_QUESTION_BEHIND: Final = re.compile(
     r"[,;，；]\s*(?:and |so |but )?(?:(?:(?:can|could|would|will|should) (?:you|i|we)\b|i(?:'m| am| was) wondering\b"
     r"|i (?:want|need|would like) to know\b).*"
     r"|(?:what|how|where|which|is|are|do|does|any|能|可以|有|怎么|什么|哪|要不要|帮)[^,;，；]*)$"
@@ -28,14 +28,13 @@ _ARRANGED: Final = r"(?:book|(?:re)?schedul|reserv|arrang|plan|mov|postpon|push|
 _COMING_ZH: Final = "订约定买报改推挪延排取要会快就该不起"
 # A day in such a clause is past; in the others it is to come.
 _TOLD: Final = re.compile(
-    rf"(?<!\bbe )(?<!\bgets )(?<!\bget )\b(?!{_ARRANGED})(?:(?:was|were|had|did|got)\b(?! {_ARRANGED})"
+    rf"(?<!\bbe )(?<!\bgets )(?<!\bget )\b(?!{_ARRANGED})(?:(?:was|were|had|did|(?<!'ve )got)\b(?! {_ARRANGED})"
     r"|(?:died|went|saw|took|came|met|began|left|won|lost|broke|gave|flew|drove|ate|fell|\w{2,20}[^e\W]ed)\b)"
     rf"|^[^了{_COMING_ZH}]*了[^{_COMING_ZH}]*$|^[^{_COMING_ZH}]*的[。.！!]*$"
 )
 _COMING: Final = re.compile(
     r"\b(?:is|are|it's|am|will|have to|must|due(?! to)|gets|starts)\b|'(?:re|m|ll)\b|[要会将]|打算|准备|计划|明年"
 )
-CLAUSE: Final = re.compile(r"[^,;，；。]+")
 
 
 def split_clauses(bare: str, facts: Sequence[int]) -> list[tuple[int, int]]:
@@ -43,7 +42,7 @@ def split_clauses(bare: str, facts: Sequence[int]) -> list[tuple[int, int]]:
 
     It begins with a clause that gives a fact or says something alone; «near the river» stays with the one before it.
     """
-    cuts = list(_BETWEEN.finditer(bare))
+    cuts = list(CLAUSE_END.finditer(bare))
     parts: list[tuple[int, int]] = []
     is_said = False
     for start, end in zip([0, *(cut.end() for cut in cuts)], [*(cut.start() for cut in cuts), len(bare)], strict=True):
@@ -59,7 +58,7 @@ def without_question(sentence: Sentence) -> tuple[str, str]:
     text, bare = sentence.text, sentence.bare
     if not statement_forms.QUESTION.search(bare) or statement_forms.POLITE.search(bare):
         return text, bare
-    asks = _ASKS.search(bare) if len(text) == len(bare) else None
+    asks = _QUESTION_BEHIND.search(bare) if len(text) == len(bare) else None
     return ("", "") if asks is None else (text[: asks.start()], bare[: asks.start()])
 
 
@@ -68,7 +67,6 @@ def find_due(text: str, said: date) -> date | None:
     day = dates.find_coming_day(text, said)
     if day is None or str(day.year) in text:
         return day
-    parts = (part[0] for part in CLAUSE.finditer(text))
-    clause = next((part for part in parts if dates.find_coming_day(part, said) == day), text).lower()
+    clause = next((part for part in COMMA.split(text) if dates.find_coming_day(part, said) == day), text).lower()
     is_far = day.year > said.year and (day - said).days > _NEARER_DAYS
     return day if _COMING.search(clause) or not (is_far or _TOLD.search(clause)) else None

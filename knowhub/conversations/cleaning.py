@@ -6,18 +6,20 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import Final
 
+from knowhub.conversations.credential_names import KEY_ZH, ONE_TIME_CODE_ZH, PASSWORD, PASSWORD_ZH
 from knowhub.conversations.messages import Message
 from knowhub.conversations.recalled import NOTHING_RECALLED, RecalledTexts, remove_recalled
 from knowhub.conversations.secrets import COVER, cover_secrets
 from knowhub.conversations.sentences import is_only_private, is_private
 
 # A question or a demand that names a secret last: «What's your PIN?», «Enter the password for the mail.», 密码是多少？
-_ASKS: Final = re.compile(
+_ASKS_FOR_SECRET: Final = re.compile(
     r"\b(?:what|which|tell|give|send|share|enter|type|provide|confirm|need|have|know|remember)\b[^.?!\n]{0,40}?"
-    r"\b(?:password|passphrase|passcode|pin(?: code| number)?|combination|cvv|cvc|otp|api key|secret key|token"
+    rf"\b(?:{PASSWORD}|pin(?: code| number)?|combination|cvv|cvc|otp|api key|secret key|token"
     r"|(?:door|gate|alarm|safe|access|entry|lock|security|verification|unlock|one-time) code)"
     r"(?: (?:for|of|to|on|again|please|now)\b[^.?!\n]{0,40})?\s{0,3}(?:[.?!:\n]|$)"
-    r"|(?:密码|密碼|口令|验证码|PIN码?|密钥|令牌|助记词|门禁码|开门码)(?:是|呢|多少|什么|啥|几|发?给?我|告诉我|再?说一[下遍]|一下){0,4}"
+    rf"|(?:{PASSWORD_ZH}|{KEY_ZH}|{ONE_TIME_CODE_ZH}|PIN码?|助记词|门禁码|开门码)"
+    r"(?:是|呢|多少|什么|啥|几|发?给?我|告诉我|再?说一[下遍]|一下){0,4}"
     r"\s{0,3}(?:[？?。：:！!\n]|$)",
     re.IGNORECASE,
 )
@@ -26,7 +28,7 @@ _ASKING_CHARS: Final = 2_000
 _ANSWER_CHARS: Final = 80
 _CODE: Final = re.compile(r"(?<![\w-])(?=[!-~]{0,40}\d)[!-~]{3,64}|\d(?:[ -]?\d){2,15}")
 _WORD: Final = re.compile(r"[^\s,，。!！?？]{3,40}[.。!！]?")
-_NO_ANSWER: Final = re.compile(
+_NO_SECRET: Final = re.compile(
     r"yes|yeah|nope|none|sure|sorry|later|done|okay|没有|不知道|忘了|不记得|稍等|好的|可以", re.IGNORECASE
 )
 
@@ -57,13 +59,13 @@ def _cover_answers(messages: Sequence[Message]) -> list[Message]:
     """Return the messages without answers to a question for a secret. A bare «4821» does not look like one."""
     covered = list(messages[:1])
     for question, answer in pairwise(messages):
-        is_answer = len(answer.content) <= _ANSWER_CHARS and _ASKS.search(question.content[-_ASKING_CHARS:])
+        is_answer = len(answer.content) <= _ANSWER_CHARS and _ASKS_FOR_SECRET.search(question.content[-_ASKING_CHARS:])
         covered.append(replace(answer, content=_cover_answer(answer.content)) if is_answer else answer)
     return covered
 
 
 def _cover_answer(content: str) -> str:
     word = content.strip()
-    if _WORD.fullmatch(word) and not _NO_ANSWER.match(word):
+    if _WORD.fullmatch(word) and not _NO_SECRET.match(word):
         return COVER
     return _CODE.sub(COVER, content)

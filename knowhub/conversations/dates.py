@@ -7,6 +7,8 @@ from datetime import UTC, date, datetime, timedelta
 from itertools import islice, zip_longest
 from typing import Final
 
+from knowhub.conversations.spoken_numbers import CARDINALS, read_number
+
 MAX_NAMED: Final = 8
 """So many times are read in each form: the rest of a long list of dates is not read."""
 MAX_READ_CHARS: Final = 4_000
@@ -20,11 +22,8 @@ _SPAN: Final = re.compile(r"\s{0,3}(?:[-–—~]|to|until|through|至|到)\s{0,3
 _NUMBERED: Final = re.compile(r"\d|[一二三四五六七八九十][月号日]|下下?个?(?:周|星期|礼拜|月)")
 _MONTH_NAMES: Final = "january february march april may june july august september october november december"
 _DAY_NAMES: Final = "monday tuesday wednesday thursday friday saturday sunday"
-_NUMBER_NAMES: Final = "zero one two three four five six seven eight nine ten eleven twelve"
-_MONTHS, _WEEKDAYS, _NUMBERS = _MONTH_NAMES.split(), _DAY_NAMES.split(), _NUMBER_NAMES.split()
-_INDEFINITE: Final = {"a": 1, "an": 1, "a couple of": 2}
-_HAN_DIGITS: Final = "零一二三四五六七八九"
-_HAN_WEEKDAYS: Final = "一二三四五六日天"
+MONTHS, WEEKDAYS = _MONTH_NAMES.split(), _DAY_NAMES.split()
+HAN_WEEKDAYS: Final = "一二三四五六日天"
 _HOLIDAYS: Final = {
     "元旦": (1, 1), "情人节": (2, 14), "妇女节": (3, 8), "植树节": (3, 12), "愚人节": (4, 1), "劳动节": (5, 1),
     "五一": (5, 1), "青年节": (5, 4), "儿童节": (6, 1), "六一": (6, 1), "建党节": (7, 1), "建军节": (8, 1),
@@ -95,7 +94,7 @@ def iter_coming_days(text: str, said: date) -> Iterator[date]:
             yield day
 
 
-def day_of(timestamp: str | None) -> date | None:
+def read_day(timestamp: str | None) -> date | None:
     """Return the day of a timestamp in ISO 8601; None for anything else."""
     try:
         return datetime.fromisoformat(timestamp).date() if timestamp else None
@@ -103,9 +102,9 @@ def day_of(timestamp: str | None) -> date | None:
         return None
 
 
-def moment_of(timestamp: str | None) -> str | None:
+def read_moment(timestamp: str | None) -> str | None:
     """Return a timestamp in the one form of ISO 8601 that KnowHub keeps; None for what is no time."""
-    if not timestamp or day_of(timestamp) is None:
+    if not timestamp or read_day(timestamp) is None:
         return None
     moment = datetime.fromisoformat(timestamp)
     try:
@@ -115,29 +114,14 @@ def moment_of(timestamp: str | None) -> str | None:
     return moment.replace(tzinfo=None).isoformat(timespec="seconds") + "Z"
 
 
-def month_of(year: int, month: int) -> TimeRange:
+def make_month(year: int, month: int) -> TimeRange:
     """Return a month by its number, which may run on into other years."""
     year, month = year + (month - 1) // DECEMBER, (month - 1) % DECEMBER + 1
     after = date(year + month // DECEMBER, month % DECEMBER + 1, 1)
     return TimeRange(date(year, month, 1), after - timedelta(days=1))
 
 
-def number(written: str) -> int:
-    """Read a number below a hundred, or a year by its digits: 5, five, a, 五, 十二, 二〇二三. Raises ValueError."""
-    written = " ".join(written.lower().split()).replace("两", "二").replace("〇", "零")
-    if written.isdecimal():
-        return int(written)
-    if written in _NUMBERS:
-        return _NUMBERS.index(written)
-    if written in _INDEFINITE:
-        return _INDEFINITE[written]
-    if "十" in written:
-        tens, _, ones = written.partition("十")
-        return (_HAN_DIGITS.index(tens) if tens else 1) * 10 + (_HAN_DIGITS.index(ones) if ones else 0)
-    return int("".join(str(_HAN_DIGITS.index(digit)) for digit in written))
-
-
-def pattern(text: str) -> re.Pattern[str]:
+def compile_form(text: str) -> re.Pattern[str]:
     """Compile a form: case does not count, and neither does white space in it."""
     return re.compile(text, re.IGNORECASE | re.VERBOSE)
 
@@ -171,8 +155,8 @@ def _read(form: _Form, match: re.Match[str], today: date) -> TimeRange | None:
 
 def _month_number(written: str) -> int:
     lower = written.lower().rstrip(".")
-    names = [at for at, name in enumerate(_MONTHS, 1) if name.startswith(lower[:3])]
-    month = names[0] if names and lower[0].isascii() and lower[0].isalpha() else number(written)
+    names = [at for at, name in enumerate(MONTHS, 1) if name.startswith(lower[:3])]
+    month = names[0] if names and lower[0].isascii() and lower[0].isalpha() else read_number(written)
     if not 1 <= month <= DECEMBER:
         raise ValueError(written)
     return month
@@ -182,11 +166,11 @@ def _read_date(match: re.Match[str], today: date) -> TimeRange:
     """Read year, month and day, as many as are there; 去年5月 names its year from today."""
     parts = match.groupdict()
     month = _month_number(parts["month"]) if parts.get("month") else None
-    day = number(parts["day"]) if parts.get("day") else None
+    day = read_number(parts["day"]) if parts.get("day") else None
     year = _year(parts.get("year"), today)
     if month is None:
         return TimeRange(*_year_range(year or today.year))
-    whole = month_of(year or _NO_YEAR, month)
+    whole = make_month(year or _NO_YEAR, month)
     if day is None:
         return TimeRange(whole.first, whole.last, year is None)
     item = date(whole.first.year, month, day)
@@ -200,7 +184,7 @@ def _year(written: str | None, today: date) -> int | None:
     if not written:
         return None
     away = _YEARS_AWAY.get(" ".join(written.lower().split()))
-    return today.year + away if away is not None else number(written.rstrip("年"))
+    return today.year + away if away is not None else read_number(written.rstrip("年"))
 
 
 def _find_next(day: date, said: date) -> date | None:
@@ -264,10 +248,10 @@ def _relative_week(match: re.Match[str], today: date) -> TimeRange:
         return TimeRange(monday, monday + timedelta(days=WEEK - 1))
     if named in {"末", "weekend"}:
         return TimeRange(monday + timedelta(days=5), monday + timedelta(days=6))
-    if named in _HAN_WEEKDAYS:
-        day = monday + timedelta(days=min(_HAN_WEEKDAYS.index(named), 6))
+    if named in HAN_WEEKDAYS:
+        day = monday + timedelta(days=min(HAN_WEEKDAYS.index(named), 6))
         return TimeRange(day, day)
-    away = (_WEEKDAYS.index(named) - today.weekday()) % WEEK
+    away = (WEEKDAYS.index(named) - today.weekday()) % WEEK
     day = today + timedelta(days=away - WEEK if match["step"].lower() == "last" else away)
     return TimeRange(day, day)
 
@@ -278,16 +262,16 @@ def _this_past(match: re.Match[str], today: date) -> TimeRange:
             monday = today - timedelta(days=today.weekday())
             return TimeRange(monday, monday + timedelta(days=WEEK - 1))
         case "month":
-            return month_of(today.year, today.month - 1)
+            return make_month(today.year, today.month - 1)
     return TimeRange(*_year_range(today.year - 1))
 
 
 def _relative_month(match: re.Match[str], today: date) -> TimeRange:
-    return month_of(today.year, today.month + _STEPS[match["step"].lower()])
+    return make_month(today.year, today.month + _STEPS[match["step"].lower()])
 
 
 def _relative_month_day(match: re.Match[str], today: date) -> TimeRange:
-    day = _relative_month(match, today).first.replace(day=number(match["day"]))
+    day = _relative_month(match, today).first.replace(day=read_number(match["day"]))
     return TimeRange(day, day)
 
 
@@ -298,7 +282,7 @@ def _that_day(match: re.Match[str], today: date) -> TimeRange:
 
 
 def _ago(match: re.Match[str], today: date) -> TimeRange:
-    count, unit = number(match["count"]), match["unit"].lower()
+    count, unit = read_number(match["count"]), match["unit"].lower()
     if unit in {"天", "日", "day"}:
         day = today - timedelta(days=count)
         return TimeRange(day, day)
@@ -307,7 +291,7 @@ def _ago(match: re.Match[str], today: date) -> TimeRange:
         day = today - timedelta(weeks=count)
         return TimeRange(day - timedelta(days=3), day + timedelta(days=3))
     if unit in {"月", "month"}:
-        return month_of(today.year, today.month - count)
+        return make_month(today.year, today.month - count)
     return TimeRange(*_year_range(today.year - count))
 
 
@@ -319,7 +303,8 @@ def _holiday(match: re.Match[str], today: date) -> TimeRange:
 
 
 HAN_NUMBER: Final = r"(?:\d{1,2}|[一二两三四五六七八九十]{1,3})"
-EN_NUMBER: Final = rf"\d{{1,2}}|a\s+couple\s+of|an?|{'|'.join(_NUMBERS[1:])}"
+_DOZEN: Final = "|".join(name for name, value in CARDINALS.items() if 1 <= value <= 12)  # noqa: PLR2004 -- a dozen
+EN_NUMBER: Final = rf"\d{{1,2}}|a\s+couple\s+of|an?|{_DOZEN}"
 _HAN_YEARS: Final = r"[一二][〇零一二三四五六七八九]{3}年|前年|去年|今年|明年"
 # Four digits before 年 may be a duration, unless a month follows.
 _HAN_YEAR: Final = rf"(?:(?P<year>(?:19|20)\d\d年|{_HAN_YEARS})(?:\s*的)?\s*)"
@@ -332,64 +317,76 @@ _EN_MONTH: Final = rf"(?P<month>{_EN_MONTHS})\.?"
 _NEAR_YEAR: Final = r"last\s+year|this\s+year|next\s+year"
 _EN_YEAR: Final = rf"(?P<year>(?<![\d-])(?:19|20)\d\d(?![\d-])|{_NEAR_YEAR})"
 _EN_DAY: Final = r"(?P<day>[12]\d|3[01]|0?[1-9])(?:st|nd|rd|th)?"
-_WEEKDAY: Final = rf"(?P<weekday>{'|'.join(_WEEKDAYS)}|weekend)\b"
+_WEEKDAY: Final = rf"(?P<weekday>{'|'.join(WEEKDAYS)}|weekend)\b"
 _HOLIDAY: Final = "|".join(re.escape(name).replace("'", "['’]") for name in sorted(_HOLIDAYS, key=len, reverse=True))
 _NEAR: Final = "|".join(
     re.escape(name).replace(r"\ ", r"\s+") if name[0] > "z" else rf"\b{re.escape(name)}\b".replace(r"\ ", r"\s+")
     for name in sorted(_DAYS_AWAY, key=len, reverse=True)
 )
-_IN_MONTHS: Final = tuple(name[:3] for name in _MONTHS)
+_IN_MONTHS: Final = tuple(name[:3] for name in MONTHS)
 
 _FORMS: Final[Sequence[_Form]] = (
     _Form(
-        pattern(r"(?<!\d)(?P<year>(?:19|20)\d\d)([-/.])(?P<month>1[0-2]|0?[1-9])\2(?P<day>[12]\d|3[01]|0?[1-9])(?!\d)"),
+        compile_form(
+            r"(?<!\d)(?P<year>(?:19|20)\d\d)([-/.])(?P<month>1[0-2]|0?[1-9])\2(?P<day>[12]\d|3[01]|0?[1-9])(?!\d)"
+        ),
         _read_date,
     ),
-    _Form(pattern(r"\b(?P<year>\d{4})-(?P<month>\d\d)-(?P<day>\d\d)\b"), _read_date, "-"),
-    _Form(pattern(rf"{_HAN_YEAR_OF}?(?P<month>{HAN_NUMBER})\s*月\s*(?P<day>{HAN_NUMBER})\s*[日号]"), _read_date, "月"),
-    _Form(pattern(rf"\b{_EN_DAY}\s+(?:of\s+)?{_EN_MONTH}(?:,?\s+(?:of\s+)?{_EN_YEAR})?\b"), _read_date, _IN_MONTHS),
+    _Form(compile_form(r"\b(?P<year>\d{4})-(?P<month>\d\d)-(?P<day>\d\d)\b"), _read_date, "-"),
     _Form(
-        pattern(rf"\b{_EN_MONTH}\s+(?:the\s+)?{_EN_DAY}(?:,?\s+(?:of\s+)?{_EN_YEAR})?\b(?!\d)"), _read_date, _IN_MONTHS
+        compile_form(rf"{_HAN_YEAR_OF}?(?P<month>{HAN_NUMBER})\s*月\s*(?P<day>{HAN_NUMBER})\s*[日号]"), _read_date, "月"
     ),
-    _Form(pattern(rf"{_HAN_YEAR}?(?P<holiday>{_HOLIDAY})"), _holiday),
-    _Form(pattern(r"(?P<year>前年|去年|明年)的?今[天日]"), _that_day, "今"),
-    _Form(pattern(_NEAR), _relative_day, ("天", "日", "早", "晚", "夜", "day", "this", "night", "tomorrow", "tmr")),
     _Form(
-        pattern(r"(?P<step>上上|上|这|本|下下|下)个?(?:周|星期|礼拜)(?P<weekday>[一二三四五六日天末]?)"),
-        _relative_week,
-        "周期拜",
+        compile_form(rf"\b{_EN_DAY}\s+(?:of\s+)?{_EN_MONTH}(?:,?\s+(?:of\s+)?{_EN_YEAR})?\b"), _read_date, _IN_MONTHS
     ),
-    _Form(pattern(rf"\b(?P<step>last)\s+{_WEEKDAY}"), _relative_week, ("last",)),
-    _Form(pattern(rf"\b(?P<step>this|next)\s+{_WEEKDAY}"), _relative_week, ("this", "next")),
-    _Form(pattern(r"\bthis\s+past\s+(?P<unit>week|month|year)\b"), _this_past, ("past",)),
-    _Form(pattern(r"\b(?P<step>last|this|next)\s+week\b(?P<weekday>)"), _relative_week, ("week",)),
     _Form(
-        pattern(rf"(?P<step>上上|上|这|本|下下|下)个?月\s*(?P<day>{HAN_NUMBER})\s*[日号]"), _relative_month_day, "月"
-    ),
-    _Form(pattern(r"(?P<step>上上|上|这|本|下下|下)个?月"), _relative_month, "月"),
-    _Form(pattern(r"\b(?P<step>last|this|next)\s+month\b"), _relative_month, ("month",)),
-    _Form(pattern(rf"(?P<count>{HAN_NUMBER})\s*个?(?P<unit>天|日|周|星期|礼拜|月|年)(?:以|之)?前"), _ago, "前"),
-    _Form(pattern(rf"\b(?P<count>{EN_NUMBER})\s+(?P<unit>day|week|month|year)s?\s+ago\b"), _ago, ("ago",)),
-    _Form(pattern(rf"{_HAN_YEAR_OF}?(?<![\d.])(?P<month>{HAN_NUMBER})\s*月(?:份|底|初|中|里)?"), _read_date, "月"),
-    _Form(pattern(rf"\b{_EN_MONTH},?\s+(?:of\s+)?{_EN_YEAR}\b"), _read_date, _IN_MONTHS),
-    # Alone only where it can be nothing else: a march, and what may be.
-    _Form(
-        re.compile(rf"\b(?P<month>{'|'.join(name.title() for name in _MONTHS if name != 'may')})\b"),
+        compile_form(rf"\b{_EN_MONTH}\s+(?:the\s+)?{_EN_DAY}(?:,?\s+(?:of\s+)?{_EN_YEAR})?\b(?!\d)"),
         _read_date,
         _IN_MONTHS,
     ),
-    _Form(pattern(rf"(?<=\bin\s)(?P<month>{_EN_MONTHS})\b"), _read_date, _IN_MONTHS),
-    _Form(pattern(_HAN_YEAR), _read_date, "年"),
-    _Form(pattern(rf"\b(?P<year>{_NEAR_YEAR})\b"), _read_date, ("year",)),
-    _Form(pattern(rf"\b{_EN_YEAR}\b"), _read_date),
+    _Form(compile_form(rf"{_HAN_YEAR}?(?P<holiday>{_HOLIDAY})"), _holiday),
+    _Form(compile_form(r"(?P<year>前年|去年|明年)的?今[天日]"), _that_day, "今"),
+    _Form(
+        compile_form(_NEAR), _relative_day, ("天", "日", "早", "晚", "夜", "day", "this", "night", "tomorrow", "tmr")
+    ),
+    _Form(
+        compile_form(r"(?P<step>上上|上|这|本|下下|下)个?(?:周|星期|礼拜)(?P<weekday>[一二三四五六日天末]?)"),
+        _relative_week,
+        "周期拜",
+    ),
+    _Form(compile_form(rf"\b(?P<step>last)\s+{_WEEKDAY}"), _relative_week, ("last",)),
+    _Form(compile_form(rf"\b(?P<step>this|next)\s+{_WEEKDAY}"), _relative_week, ("this", "next")),
+    _Form(compile_form(r"\bthis\s+past\s+(?P<unit>week|month|year)\b"), _this_past, ("past",)),
+    _Form(compile_form(r"\b(?P<step>last|this|next)\s+week\b(?P<weekday>)"), _relative_week, ("week",)),
+    _Form(
+        compile_form(rf"(?P<step>上上|上|这|本|下下|下)个?月\s*(?P<day>{HAN_NUMBER})\s*[日号]"),
+        _relative_month_day,
+        "月",
+    ),
+    _Form(compile_form(r"(?P<step>上上|上|这|本|下下|下)个?月"), _relative_month, "月"),
+    _Form(compile_form(r"\b(?P<step>last|this|next)\s+month\b"), _relative_month, ("month",)),
+    _Form(compile_form(rf"(?P<count>{HAN_NUMBER})\s*个?(?P<unit>天|日|周|星期|礼拜|月|年)(?:以|之)?前"), _ago, "前"),
+    _Form(compile_form(rf"\b(?P<count>{EN_NUMBER})\s+(?P<unit>day|week|month|year)s?\s+ago\b"), _ago, ("ago",)),
+    _Form(compile_form(rf"{_HAN_YEAR_OF}?(?<![\d.])(?P<month>{HAN_NUMBER})\s*月(?:份|底|初|中|里)?"), _read_date, "月"),
+    _Form(compile_form(rf"\b{_EN_MONTH},?\s+(?:of\s+)?{_EN_YEAR}\b"), _read_date, _IN_MONTHS),
+    # Alone only where it can be nothing else: a march, and what may be.
+    _Form(
+        re.compile(rf"\b(?P<month>{'|'.join(name.title() for name in MONTHS if name != 'may')})\b"),
+        _read_date,
+        _IN_MONTHS,
+    ),
+    _Form(compile_form(rf"(?<=\bin\s)(?P<month>{_EN_MONTHS})\b"), _read_date, _IN_MONTHS),
+    _Form(compile_form(_HAN_YEAR), _read_date, "年"),
+    _Form(compile_form(rf"\b(?P<year>{_NEAR_YEAR})\b"), _read_date, ("year",)),
+    _Form(compile_form(rf"\b{_EN_YEAR}\b"), _read_date),
 )
 _WORDS: Final = re.compile(r"[a-z]+|\d\d")
 _TIME_WORDS: Final = frozenset(
     ["sept", "ago", "last", "this", "next", "day", "yesterday", "today", "tonight", "tomorrow", "tmr"]
 ).union(
-    _MONTHS,
-    _WEEKDAYS,
-    (name[:3] for name in _MONTHS),
+    MONTHS,
+    WEEKDAYS,
+    (name[:3] for name in MONTHS),
     (name.rpartition(" ")[2] for name in _HOLIDAYS if name.isascii()),
 )
 _HAN_HOLIDAYS: Final = "|".join(name for name in _HOLIDAYS if not name.isascii())

@@ -9,8 +9,9 @@ from collections.abc import Iterator, Sequence
 from datetime import date
 from typing import Final
 
-from knowhub.conversations.clause_evidence import CLAUSE_END, ENDED, NEGATIVE, SENTENCE_END, TO_MARK, list_clauses
+from knowhub.conversations.clause_evidence import ENDED, NEGATIVE, list_clauses
 from knowhub.conversations.messages import Message
+from knowhub.conversations.sentence_ends import CLAUSE_END, iter_sentences
 from knowhub.conversations.sentences import find_forget_request, mask_quoted, split_sentences
 from knowhub.core.unicode_forms import normalize
 
@@ -90,8 +91,8 @@ _DENIED_ZH: Final = re.compile(
 _SMALL_ZH: Final = re.compile(r"[我你您他她们的了过着在再太也都很还怎么大用户]")
 _DENIED_CHARS: Final = 4
 _BEFORE_CHARS: Final = 4
-_DENIES: Final = re.compile(r"\b(?:no|not|never|none|nobody|nor|without|cannot)\b|n't\b|[不没别未无勿]")
-_NO_ANSWER: Final = re.compile(
+_DENIAL: Final = re.compile(r"\b(?:no|not|never|none|nobody|nor|without|cannot)\b|n't\b|[不没别未无勿]")
+_SAYS_NO: Final = re.compile(
     r"^\W{0,3}(?:(?:no|nope|nah|never|not|hardly)\b(?! (?:problem|worries|doubt|only|just)\b)"
     r"|(?:我|早就?|从来?|现在|目前|还|已经|也|真|并|才){0,3}[不没未](?![错但仅只光管论问关必]))",
     re.IGNORECASE,
@@ -141,7 +142,7 @@ def find_forget_flaw(memory: str, slots: set[str], said: Sequence[Message], befo
         for clause in () if request else list_clauses(plain, message, memory):
             goes_on = is_near and _GOES_ON.search(clause.text) is not None
             is_near = goes_on or not wanted.isdisjoint(_list_named(clause.text))
-            denied = "".join(_DENIES.split(clause.text, 1)[1:])
+            denied = "".join(_DENIAL.split(clause.text, 1)[1:])
             has_ended = is_near and (ENDED.search(clause.text) or clause.flaw == "contradicted")
             is_denied = denied and (goes_on or not wanted.isdisjoint(_list_named(denied)))
             if (has_ended or is_denied) and clause.flaw not in {"supposed", "only_asked"} and not clause.doubted:
@@ -262,13 +263,9 @@ def _is_denied(statement: str, own: str) -> bool:
 
 def _list_parts(text: str) -> list[str]:
     """Return the clauses of a text in lower case, without questions: «isn't it on Monday?» denies nothing."""
-    parts: list[str] = []
-    for piece in TO_MARK.findall(text.lower().replace("’", "'")):
-        sentences = SENTENCE_END.split(piece)
-        # Behind the mark there is an empty one.
-        for sentence in sentences[:-2] if piece[-1] in "?？" else sentences:
-            parts += (part for part in CLAUSE_END.split(sentence) if part.strip())
-    return parts
+    sentences = iter_sentences(text.lower().replace("’", "'"))
+    stated = (sentence for sentence, is_question in sentences if not is_question)
+    return [part for sentence in stated for part in CLAUSE_END.split(sentence) if part.strip()]
 
 
 def _denies(clauses: Sequence[str], affirmed: str, verbs: set[str] | None = None) -> bool:
@@ -341,7 +338,7 @@ def _list_first_stems(clause: str) -> set[str]:
 def _affirms_zh(clause: str, what: str) -> bool:
     plain = _SMALL_ZH.sub("", clause)
     at = plain.find(what)
-    return at >= 0 and not _DENIES.search(plain, max(0, at - _BEFORE_CHARS), at)
+    return at >= 0 and not _DENIAL.search(plain, max(0, at - _BEFORE_CHARS), at)
 
 
 def _list_stems(text: str) -> set[str]:
@@ -360,7 +357,7 @@ def _stem(word: str) -> str:
 def _is_refused(statement: str, cited: Sequence[Message], before: Sequence[Message]) -> bool:
     """Return whether the evidence is only «no» or «not since May», to a question that says all of the statement."""
     answers = [message.content for message in cited if message.is_user]
-    is_no = bool(answers) and all(_NO_ANSWER.match(text) and not _AFTER_ALL.search(text) for text in answers)
+    is_no = bool(answers) and all(_SAYS_NO.match(text) and not _AFTER_ALL.search(text) for text in answers)
     if not is_no or NEGATIVE.search(statement.lower()):
         return False
     wanted = list_content_words(statement)

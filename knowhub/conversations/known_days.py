@@ -6,18 +6,13 @@ from datetime import date, timedelta
 from typing import Final, TypeAlias
 
 from knowhub.conversations import dates
+from knowhub.conversations.dates import HAN_WEEKDAYS, MONTHS, WEEKDAYS
 from knowhub.conversations.spoken_numbers import NAMED, read_spoken
 
 Days: TypeAlias = tuple[date, date]
 """The first and the last day of a span."""
-WEEKDAYS: Final = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
-MONTHS: Final = (
-    "january", "february", "march", "april", "may", "june", "july", "august", "september", "october", "november",
-    "december",
-)  # fmt: skip
 _MIN_ABBREVIATION: Final = 3
 _HAN_WEEKDAY: Final = re.compile(r"(?:周|星期|礼拜)([一二三四五六日天])")
-_HAN_WEEKDAYS: Final = "一二三四五六日"
 _WEEKEND: Final = re.compile(r"\bweekends?\b|周末")
 _WORD: Final = re.compile(r"[a-z]{3,9}")
 # Whether «next Monday» is the first or the second one, people do not agree.
@@ -79,7 +74,7 @@ def list_possible_days(text: str, said: date) -> list[Days]:
     lower = text.lower()
     words = {full for word in _WORD.findall(lower) for full in list_calendar_words(word)}
     weekdays = {at for at, name in enumerate(WEEKDAYS) if name in words}
-    weekdays |= {_HAN_WEEKDAYS.index(name.replace("天", "日")) for name in _HAN_WEEKDAY.findall(text)}
+    weekdays |= {min(HAN_WEEKDAYS.index(name), 6) for name in _HAN_WEEKDAY.findall(text)}
     weekdays |= {5, 6} if _WEEKEND.search(lower) else set()
     around = (said + timedelta(days=away) for away in range(-7 * _NEAR_WEEKS, 7 * _NEAR_WEEKS + 1))
     found += [(day, day) for day in around if day.weekday() in weekdays]
@@ -88,7 +83,7 @@ def list_possible_days(text: str, said: date) -> list[Days]:
         near, far = timedelta(days=int(days - slack)), timedelta(days=int(days + slack))
         found += [(said + near, said + far), (said - far, said - near)]
     if _PART_OF_MONTH.search(text):
-        found.append((dates.month_of(said.year, said.month).first, dates.month_of(said.year, said.month + 1).last))
+        found.append((dates.make_month(said.year, said.month).first, dates.make_month(said.year, said.month + 1).last))
     if _PART_OF_YEAR.search(text):
         found.append((date(said.year, 1, 1), date(said.year + 1, 12, 31)))
     days_of_month = {int(day) for groups in _DAY_OF_MONTH.findall(text) for day in _read_day(*groups)}

@@ -11,7 +11,7 @@ from datetime import date
 from itertools import accumulate
 from typing import Any, Final
 
-from knowhub.conversations.dates import day_of
+from knowhub.conversations.dates import read_day
 from knowhub.conversations.messages import Message
 from knowhub.core.language_models import ChatRequest
 from knowhub.core.model_calls import FENCE, make_question, short_text
@@ -139,11 +139,11 @@ class ChangePrompt:
     def make_request(self) -> ChatRequest:
         """Return the question to the model."""
         known = [
-            (day_of(memory.said_on), f"[k{number}] ({memory.category}) {_escape(memory.text)}")
+            (read_day(memory.said_on), f"[k{number}] ({memory.category}) {_escape(memory.text)}")
             for number, memory in enumerate(self.memories, start=1)
         ]
         said = [
-            (day_of(message.timestamp), f"[m{number}] {_escape(message.role)}: {_format_content(message)}")
+            (read_day(message.timestamp), f"[m{number}] {_escape(message.role)}: {_format_content(message)}")
             for number, message in enumerate(self.messages, start=1)
         ]
         lines = ["Memories:", *_with_days(known)] if known else []
@@ -181,7 +181,7 @@ class ChangePrompt:
         memory = _find_place(fields.get("memory"), "k", len(self.memories))
         if memory is None and (action != ADD or fields.get("memory") is not None):
             return "unknown_memory"
-        day = day_of(fields["date"]) if isinstance(fields.get("date"), str) else None
+        day = read_day(fields["date"]) if isinstance(fields.get("date"), str) else None
         further = {name: short_text(fields.get(name), _MAX_FIELD_CHARS) for name in self.fields}
         place = None if action == ADD else memory
         return MemoryChange(str(action), str(category), text, evidence, place, day, further, number)
@@ -262,7 +262,7 @@ _OF_USER: Final = re.compile(
     r"(?P<adverbs>(?:(?:now|currently|also|still|recently|just|no longer) ){0,2})(?P<verb>\w{1,30})",
     re.IGNORECASE,
 )
-_FIRST_PERSON: Final = {"is": "am", "has": "have", "does": "do"}
+_VERBS_OF_I: Final = {"is": "am", "has": "have", "does": "do"}
 
 
 def speak_as_user(text: str) -> str:
@@ -272,4 +272,4 @@ def speak_as_user(text: str) -> str:
 
 def _speak(match: re.Match[str]) -> str:
     verb = match["verb"].lower()
-    return f"I {match['adverbs'].lower()}{_FIRST_PERSON.get(verb) or verb.removesuffix('s')}"
+    return f"I {match['adverbs'].lower()}{_VERBS_OF_I.get(verb) or verb.removesuffix('s')}"

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from knowhub.conversations.secrets import LONGEST_SECRET_CHARS
+from knowhub.conversations.sentence_ends import SENTENCE_END
 
 USER: Final = frozenset({"user", "human", "用户", "用戶"})
 AGENT: Final = frozenset({"assistant", "ai", "model", "助手"})
@@ -28,7 +29,6 @@ MAX_READ_SENTENCES: Final = 20_000
 """So many sentences of a conversation, by the marks that end them: short ones take as long to read as long ones."""
 MAX_MESSAGE_READ_CHARS: Final = 16_384
 """So much of each message is read, from its beginning."""
-_SENTENCE_END: Final = re.compile(r"[\n.!?。！？]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +76,7 @@ def list_readable(messages: Sequence[Message]) -> list[Message]:
     readable: list[Message] = []
     for message in reversed(messages[-MAX_READ_MESSAGES:]):
         read = message.content[:MAX_MESSAGE_READ_CHARS]
-        chars, sentences = chars - len(read), sentences - len(_SENTENCE_END.findall(read))
+        chars, sentences = chars - len(read), sentences - len(SENTENCE_END.findall(read))
         if chars < 0 or sentences < 0:
             break
         content = message.content[: MAX_MESSAGE_READ_CHARS + LONGEST_SECRET_CHARS]

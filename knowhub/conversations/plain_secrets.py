@@ -3,6 +3,7 @@
 import re
 from typing import Final
 
+from knowhub.conversations.credential_names import ONE_TIME_CODE_ZH, PASSWORD_ZH, list_names
 from knowhub.conversations.secret_patterns import FIGURES, MEASURE, PAUSE, PLACEHOLDER, QUOTE, SPOKEN, SecretPattern
 
 # `re` skips quickly to a set of first letters, and slowly to a choice of words.
@@ -45,9 +46,9 @@ _CODE_NAME: Final = (
     r"|pass ?codes?|(?<![a-z])pin(?: codes?| number)?|combination|combo)"
 )
 _BULLET: Final = r"(?:\n?[ \t]{0,8}(?:[-*•]|\d{1,2}[.、)](?=\s))?\s?)"
-_NAME_ZH: Final = r"(?:密码|密碼|口令|暗号|暗號|安全码|提取码)"
+_NAME_ZH: Final = f"(?:{PASSWORD_ZH}|安全码|提取码)"
 _CODE_NAME_ZH: Final = (
-    r"(?:密码|密碼|(?<![A-Za-z])(?:PIN|pin)码?(?![A-Za-z])|门禁码?|門禁|[门锁箱安全]码|验证码|驗證碼"
+    rf"(?:密码|密碼|(?<![A-Za-z])(?:PIN|pin)码?(?![A-Za-z])|门禁码?|門禁|[门锁箱安全]码|{ONE_TIME_CODE_ZH}"
     r"|(?:恢复|备份|备用)代?码)"
 )
 _IS_ZH: Final = (
@@ -96,7 +97,7 @@ _FORMS: Final = (
     rf"{_NAME_ZH}\s?(?P<secret>(?!\d){_WORD})(?=[，。；、！;,\n]|\Z)",
     (
         r"[用把拿]\s?(?P<secret>[A-Za-z0-9][!-~]{2,63}?)[\"”]?\s?(?:作[为為]|[当當][作成]?|[做作])(?:[我你他她它]们?的)?"
-        r"[\u3400-\u9fff]{0,4}(?:密[码碼]|口令|暗[号號])(?![\u3400-\u9fff])"
+        rf"[\u3400-\u9fff]{{0,4}}(?:{PASSWORD_ZH})(?![\u3400-\u9fff])"
     ),
 )
 _CODE_FORMS: Final = (
@@ -142,7 +143,7 @@ def _may_be_chosen(value: str) -> bool:
 
 _HINTS: Final = (
     *("pass", "pw", "fi key", "code word", "codeword", "keyword", "security answer", "security code", "curl"),
-    *("identified", "密码", "密碼", "全码", "取码", "口令", "暗号", "暗號"),
+    *("identified", "全码", "取码", *list_names(PASSWORD_ZH)),
 )
 _CODE_HINTS: Final = ("code", "pin", "combination", "combo", "码", "碼", "门禁", "門禁")
 PLAIN_PATTERNS: Final = (

@@ -4,9 +4,11 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
+from knowhub.conversations.credential_names import KEY_ZH, PASSWORD_ZH
+
 _CUE: Final = re.compile(
     r"pass(?!e[ds]|ing|age|port|ive)|pwd|secret|token|credential|log-?in|bearer|auth|(?<![a-z])key|identified by"
-    r"|redis-cli|密码|密碼|口令|令牌|密钥|密鑰|秘钥|密匙|登录|登陆|登錄|账号|帐号|帳號|账密",
+    rf"|redis-cli|{PASSWORD_ZH}|{KEY_ZH}|登录|登陆|登錄|账号|帐号|帳號|账密",
     re.IGNORECASE,
 )
 # Behind one of these a shorter word with letters and figures will do, in the same line.

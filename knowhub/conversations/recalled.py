@@ -12,16 +12,16 @@ from typing import Final
 
 from agent_tools.fences import FENCE_NOTE, find_fence, without_fenced
 from knowhub.conversations.messages import Message, is_own_tool
+from knowhub.conversations.sentence_ends import SENTENCE_END
 from knowhub.core import near_duplicates
 
 _JSON: Final = re.compile(r"^[ \t]*+[\[{]", re.MULTILINE)
-_INJECTED = "📚"
+_INJECTED: Final = re.compile("📚")
 _SAID = re.compile(r"用户说：|The user said: ")
 # A rendered record begins with who said it.
 _SHOWN = re.compile(r"^[\s\-*•·>|\"]*(?:content\"?\s*:\s*\"?)?(?:用户说：|The user said: )")
 _LISTED = re.compile(r"^\s*(?:[>|\-*+•·]|\d{1,3}[.)、．]|[（(]\d{1,2}[)）])\s*")
 _LABEL = re.compile(r"^[^:：。.!?！？]{1,40}[:：]\s*")
-_SENTENCE_END = re.compile(r"(?<=[。！？!?])|(?<=\.)\s+")
 _RECORD_ID = re.compile(r"\bknowledge-\d{8}-[0-9a-f]{4,}\b")
 # Files of Claude's memory tool. Its model expects this form (see agent_tools/integrations/anthropic_memory.py), so
 # there is no other fence: each line of a file has its number before it.
@@ -108,34 +108,38 @@ def keep_own_words(message: Message) -> tuple[str, int]:
 def without_recalled(content: str) -> str:
     """Return a text without the lines that KnowHub wrote into it."""
     content, _ = without_fenced(content)
-    marks = (_INJECTED, "knowledge-", "用户说：", "The user said: ", "with line numbers")
+    marks = (_INJECTED.pattern, "knowledge-", "用户说：", "The user said: ", "with line numbers")
     if not any(mark in content for mark in marks):
         return content
     has_file = _FILE_HEADING.search(content) is not None
-    kept: list[str] = []
-    injected = False
-    after_blank = False
-    for line in content.splitlines():
-        if _INJECTED in line:
-            injected = True
-        elif injected and after_blank and not _ITEM.match(line):
-            # A new paragraph that is no list item ends the list.
-            injected = False
-        after_blank = not line.strip()
+    return "\n".join(
+        line
+        for line in _iter_unlisted(content, _INJECTED)
         if not (
-            injected
-            or _RECORD_ID.search(line)
+            _RECORD_ID.search(line)
             or _SHOWN.match(line)
             or (has_file and (_FILE_LINE.match(line) or _FILE_HEADING.search(line)))
-        ):
-            kept.append(line)
-    return "\n".join(kept)
+        )
+    )
+
+
+def _iter_unlisted(content: str, heading: re.Pattern[str]) -> Iterator[str]:
+    """Yield the lines of a text that are in no list below a heading. A new paragraph that is no item ends the list."""
+    is_listed = after_blank = False
+    for line in content.splitlines():
+        if heading.search(line):
+            is_listed = True
+        elif is_listed and after_blank and not _ITEM.match(line):
+            is_listed = False
+        after_blank = not line.strip()
+        if not is_listed:
+            yield line
 
 
 def without_quoted(content: str, stored: frozenset[str]) -> str:
     """Return a text without the lines that quote a record of `stored`, in a list or after a label.
 
-    `stored` holds lines as `plain_lines` returns them. Users who repeat their own statement do not quote it.
+    `stored` holds lines as `list_plain_lines` returns them. Users who repeat their own statement do not quote it.
     """
     kept: list[str] = []
     labelled = False
@@ -145,20 +149,16 @@ def without_quoted(content: str, stored: frozenset[str]) -> str:
         said = [item, item[label.end() :]] if label else [item]
         quotes = labelled or label is not None or item != line
         if not (
-            quotes and any(_plain(entry) in stored for text in said for entry in (text, *_SENTENCE_END.split(text)))
+            quotes and any(_plain(entry) in stored for text in said for entry in (text, *SENTENCE_END.split(text)))
         ):
             kept.append(line)
         labelled = bool(line.strip()) and (labelled or line.rstrip().endswith((":", "：")))
     return "\n".join(kept)
 
 
-def plain_lines(content: str) -> Iterator[str]:
+def list_plain_lines(content: str) -> Iterator[str]:
     """Yield the lines of a record, reduced to letters and digits."""
     return (plain for line in content.splitlines() if (plain := _plain(_SAID.sub("", line))))
-
-
-def _plain(text: str) -> str:
-    return "".join(char for char in text.casefold() if char.isalnum())
 
 
 def is_copy(said: str, stored: Iterable[frozenset[int]]) -> bool:
@@ -202,35 +202,21 @@ def remove_recalled(messages: Sequence[Message], known: RecalledTexts) -> list[M
 def _clean_message(message: Message, known: RecalledTexts) -> Message:
     if is_recall_answer(message):
         return replace(message, content="")
-    content = message.content
-    if "<" in content:
-        content = _TAGGED.sub("", content)
-    content = without_recalled(content)
-    kept = list(_own_lines(content.splitlines(), known))
-    content = "\n".join(kept)
+    content = without_recalled(_TAGGED.sub("", message.content) if "<" in message.content else message.content)
+    content = "\n".join(
+        line
+        for line in _iter_unlisted(content, _HEADED)
+        if _MEMORY_SCHEME not in line and normalize_words(line) not in known.lines
+    )
     return message if content == message.content else replace(message, content=content)
-
-
-def _own_lines(lines: Iterable[str], known: RecalledTexts) -> Iterable[str]:
-    injected = False
-    after_blank = False
-    for line in lines:
-        if _HEADED.match(line):
-            injected = True
-        elif injected and after_blank and not _ITEM.match(line):
-            # A new paragraph that is no item of the list: somebody speaks again.
-            injected = False
-        after_blank = not line.strip()
-        if not (injected or _MEMORY_SCHEME in line or normalize_words(line) in known.lines):
-            yield line
 
 
 def normalize_words(text: str) -> str:
     """Return the letters and digits of a text without filler words, in lower case, for comparing texts."""
     folded = text.casefold()
-    return _letters(_FILLERS.sub("", folded)) or _letters(folded)
+    return _plain(_FILLERS.sub("", folded)) or _plain(folded)
 
 
-def _letters(text: str) -> str:
+def _plain(text: str) -> str:
     # A commit compares all texts: a generator takes several times as long.
-    return "".join(filter(str.isalnum, text))
+    return "".join(filter(str.isalnum, text.casefold()))

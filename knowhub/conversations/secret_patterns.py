@@ -4,6 +4,8 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from knowhub.conversations.credential_names import KEY_ZH, ONE_TIME_CODE_ZH, PASSWORD, PASSWORD_ZH, list_names
+
 _NOT_INSIDE = r"(?<![A-Za-z0-9_-])"
 _ENDS = r"(?![A-Za-z0-9_-])"
 _VALUE = r"[!-~]{6,256}"
@@ -93,8 +95,9 @@ PATTERNS = (
     ),
     _make_chosen(
         "password",
-        ("password", "passwd", "passphrase", "pwd"),
-        rf"(?i:password|passwd|passphrase|(?<![a-z])pwd){_NAME_ENDS}(?::|=|：|＝|\bis\b)\s{{0,8}}"
+        list_names(PASSWORD),
+        # OLDPWD is a folder.
+        rf"(?i:(?<![a-z])pwd|(?!pwd)(?:{PASSWORD})){_NAME_ENDS}(?::|=|：|＝|\bis\b)\s{{0,8}}"
         rf"{QUOTE}?(?P<secret>{_VALUE})",
     ),
     _make_chosen(
@@ -106,14 +109,14 @@ PATTERNS = (
     ),
     _make_chosen(
         "password_zh",
-        ("密码", "口令", "密碼"),
-        rf"(?:密码|密碼|口令)\s{{0,4}}(?:是|为|為|设为|设置为|改为|[:：=＝]){{1,2}}\s{{0,8}}"
+        list_names(PASSWORD_ZH),
+        rf"(?:{PASSWORD_ZH})\s{{0,4}}(?:是|为|為|设为|设置为|改为|[:：=＝]){{1,2}}\s{{0,8}}"
         rf"{QUOTE}?(?P<secret>{_VALUE})",
     ),
     _make_chosen(
         "named_key_zh",
-        ("密钥", "秘钥", "密鑰", "令牌"),
-        rf"(?:密钥|秘钥|密鑰|令牌)\s{{0,4}}(?:是|为|為|[:：=＝]){{1,2}}\s{{0,8}}"
+        list_names(KEY_ZH),
+        rf"(?:{KEY_ZH})\s{{0,4}}(?:是|为|為|[:：=＝]){{1,2}}\s{{0,8}}"
         rf"{QUOTE}?(?P<secret>[A-Za-z0-9_./+=~-]{{12,256}})",
     ),
 )
@@ -150,10 +153,11 @@ _NO_METHOD = (
     r"|oauth|jwt"
     r"|1password|keepass|bitwarden|lastpass|vault|https?:|knowledge-|[a-z_]{2,32}\())"
 )
-_WORD_ZH = r"(?:密码|密碼|口令|暗号|暗號|密匙|密钥|密鑰|秘钥|令牌|验证码|驗證碼)"
+_SECRET_ZH = f"(?:{PASSWORD_ZH}|{KEY_ZH}|{ONE_TIME_CODE_ZH})"
 _KEY = (
     r"(?:(?<![a-z])(?:api|access|auth|account|client|private|app|bot|license)[_ -]?(?:key|token|secret)"
-    r"|(?<![a-z])(?:tokens?|secret(?:[_ -]?key)?)(?![a-z_])|密匙|密钥|密鑰|秘钥|令牌)"
+    r"|(?<![a-z])(?:tokens?|secret(?:[_ -]?key)?)(?![a-z_])|"
+    f"{KEY_ZH})"
 )
 _SAYS = r"(?:is|are|was|to|as|[:：=＝]|是|为|為|用|都|改|换|換|成|统一|就|设|設|使|填)"
 _IS = r"\s{0,4}(?:(?:is|are|was|to|as|code|码|碼|是|为|為|用|设为|設為|设置为|改为|改成|换成|[:：=＝])\s{0,4}){0,3}+"
@@ -196,22 +200,23 @@ def _has_check_digit(number: str) -> bool:
 SPOKEN_PATTERNS = (
     _make_exact(
         "password",
-        ("password", "passwd", "passphrase", "passcode", "pwd", "密码", "密碼", "口令", "暗号", "验证码", "pin"),
-        r"(?:(?i:\b(?:passwords?|passwd|passphrase|passcode|pwd))(?=[\s:：=＝])|\bPIN\b|\b[Pp]in(?= ?(?:code|码))"
-        rf"|密码|密碼|口令|暗号|验证码){_IS}{QUOTE}?+{MEASURE}{_NO_METHOD}(?P<secret>{_FIGURE_OR_SIGN}[!-~]{{4,256}})",
+        (*list_names(PASSWORD, PASSWORD_ZH, ONE_TIME_CODE_ZH), "pin"),
+        rf"(?:(?i:\b(?:{PASSWORD})s?)(?=[\s:：=＝])|\bPIN\b|\b[Pp]in(?= ?(?:code|码))"
+        rf"|{PASSWORD_ZH}|{ONE_TIME_CODE_ZH}){_IS}{QUOTE}?+{MEASURE}{_NO_METHOD}(?P<secret>{_FIGURE_OR_SIGN}[!-~]{{4,256}})",
     ),
     _make_exact(
         "password",
-        ("密码", "密碼", "口令", "暗号"),
-        rf"(?:密码|密碼|口令|暗号)\s{{0,4}}(?:是|为|為|[:：=＝])\s{{0,4}}{QUOTE}?+{MEASURE}"
+        list_names(PASSWORD_ZH),
+        rf"(?:{PASSWORD_ZH})\s{{0,4}}(?:是|为|為|[:：=＝])\s{{0,4}}{QUOTE}?+{MEASURE}"
         r"(?P<secret>(?=[\u3400-\u9fff]{1,32}[!-~]{0,64}\d)[\u3400-\u9fff]{1,32}[!-~]{1,64})",
     ),
     _make_exact(
         # Words of Chinese alone: 密码是芝麻开门, 密码统一用「小桥流水」. They end where the clause does.
         "password",
-        ("密码", "密碼", "口令", "暗号", "暗號", "答案"),
+        (*list_names(PASSWORD_ZH), "答案"),
         # 密码用途, 密码用户 are other words: «used» alone says nothing.
-        r"(?:密码|密碼|口令|暗号|暗號|(?:安全|密保)问题的?答案)(?:(?:统一|統一|[就都也]){1,2}\s{0,4}用"
+        rf"(?:{PASSWORD_ZH}|(?:安全|密保)问题的?答案)"
+        r"(?:(?:统一|統一|[就都也]){1,2}\s{0,4}用"
         r"|(?:统一|統一|必须|一定|现在|目前|[就都也还]){0,2}\s{0,4}(?:是|为|為|叫|用(?=[\s\"“「])|设为|設為|设成|設成|改[为成用]|改為|换成|換成"
         r"|[:：=＝]))"
         rf"\s{{0,4}}[:：]?\s{{0,4}}{QUOTE}?+(?!{_ABOUT_ZH})"
@@ -239,25 +244,25 @@ SPOKEN_PATTERNS = (
     _make_exact(
         # 密码统一用 …, 用这个密码登录：…, 密码设成生日 …
         "password",
-        ("密码", "密碼", "口令", "暗号", "暗號", "密匙", "密钥", "密鑰", "秘钥", "令牌", "验证码", "驗證碼"),
+        list_names(PASSWORD_ZH, KEY_ZH, ONE_TIME_CODE_ZH),
         # Only such characters may come between the cue and the value.
-        rf"{_WORD_ZH}(?=[\u3400-\u9fff\s:：=＝\"'`“”‘’「]{{1,25}}[!-~])[\u3400-\u9fff\s]{{0,12}}?(?:用|是|为|為|成|改|换|換|填|[:：=＝])[\u3400-\u9fff\s:：=]{{0,8}}?"
+        rf"{_SECRET_ZH}(?=[\u3400-\u9fff\s:：=＝\"'`“”‘’「]{{1,25}}[!-~])[\u3400-\u9fff\s]{{0,12}}?(?:用|是|为|為|成|改|换|換|填|[:：=＝])[\u3400-\u9fff\s:：=]{{0,8}}?"
         rf"{QUOTE}?+{MEASURE}{_NO_METHOD}(?P<secret>(?<![!-~]){_FIGURE_OR_SIGN}[!-~]{{4,256}})",
     ),
     _make_exact(
         # «The password for the mail is …», «the password of the staging db is …»
         "password",
-        ("password", "passwd", "passphrase", "passcode", "pwd"),
-        r"(?i:\b(?:passwords?|passwd|passphrase|passcode|pwd)) (?:for|of|to|on|at|in)(?: [\w'’./@-]{1,40}){1,6}?"
+        list_names(PASSWORD),
+        rf"(?i:\b(?:{PASSWORD})s?) (?:for|of|to|on|at|in)(?: [\w'’./@-]{{1,40}}){{1,6}}?"
         rf" ?(?:is|are|was|=|:) {{0,4}}{QUOTE}?+{MEASURE}{_NO_METHOD}(?P<secret>{_FIGURE_OR_SIGN}[!-~]{{4,256}})",
     ),
     _make_exact(
         # «I like … as my password», «the word … as passphrase»
         "password",
-        ("password", "passwd", "passphrase", "passcode", "pwd"),
+        list_names(PASSWORD),
         rf"(?<![!-~]){_NO_METHOD}(?P<secret>{_FIGURE_OR_SIGN}[!-~]{{6,64}}|[A-Za-z]{{20,64}})[\"'”’」]?"
         r" (?i:as|to be) (?i:(?:my|our|the|a|your|his|her|their) )?(?:\w{1,20} ){0,2}?"
-        r"(?i:passwords?|passwd|passphrase|passcode|pwd)\b(?! (?i:manager|rules?|polic|fields?|hash|reset|prompt))",
+        rf"(?i:(?:{PASSWORD})s?)\b(?! (?i:manager|rules?|polic|fields?|hash|reset|prompt))",
     ),
     _make_exact(
         # DB_PASS=…, «pass: …»
@@ -278,7 +283,7 @@ SPOKEN_PATTERNS = (
     ),
     _make_chosen(
         "named_key",
-        ("key", "token", "secret", "密匙", "密钥", "密鑰", "秘钥", "令牌"),
+        ("key", "token", "secret", *list_names(KEY_ZH)),
         rf"(?i:{_KEY}){QUOTE}?\s{{0,4}}(?:{_SAYS}\s{{0,4}}){{0,4}}+{QUOTE}?+"
         rf"{MEASURE}{_NO_METHOD}{_FIGURE_AND_LETTER}"
         # A full stop behind it ends the sentence.
@@ -301,22 +306,8 @@ SPOKEN_PATTERNS = (
     _make_exact(
         # «The password, well, hunter2», 密码嗯就是 hunter2
         "password",
-        (
-            "password",
-            "passwd",
-            "passphrase",
-            "passcode",
-            "pwd",
-            "密码",
-            "密碼",
-            "口令",
-            "暗号",
-            "验证码",
-            "禁码",
-            "门码",
-            "锁码",
-        ),
-        r"(?:(?i:\b(?:password|passwd|passphrase|passcode|pwd)\b)|密码|密碼|口令|暗号|验证码|门禁码|开门码|[开解]锁码)"
+        (*list_names(PASSWORD, PASSWORD_ZH, ONE_TIME_CODE_ZH), "禁码", "门码", "锁码"),
+        rf"(?:(?i:\b(?:{PASSWORD})\b)|{PASSWORD_ZH}|{ONE_TIME_CODE_ZH}|门禁码|开门码|[开解]锁码)"
         rf"(?:{PAUSE}?{SPOKEN}){{0,6}}{PAUSE}?{QUOTE}?{MEASURE}{_NO_METHOD}"
         rf"(?P<secret>(?<![!-~])(?:{_FIGURE_AND_LETTER}[!-~]{{5,256}}|{FIGURES}))",
     ),

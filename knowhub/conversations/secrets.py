@@ -145,16 +145,16 @@ def pieces(text: str) -> Iterator[tuple[str, int]]:
             return
 
 
-def redacted(text: str) -> str:
+def mask_secrets(text: str) -> str:
     """Return a text with every credential in it replaced by what may be shown of it."""
     found = find_secrets(text, most=None)
     return _replace_spans(text, ((item.start, item.end, f"[{item.pattern}: {item.redacted}]") for item in found))
 
 
-def excerpt(text: str, chars: int = 120) -> str:
+def make_excerpt(text: str, chars: int = 120) -> str:
     """Return the beginning of a text on one line, without credentials."""
     # Far more is searched than is shown: a credential that is cut is none any more.
-    shown = " ".join(redacted(text[:PIECE_CHARS]).split())
+    shown = " ".join(mask_secrets(text[:PIECE_CHARS]).split())
     return shorten(shown, chars)
 
 

@@ -7,6 +7,7 @@ from typing import Final, TypeAlias
 
 from knowhub.conversations import recalled
 from knowhub.conversations.messages import MAX_MESSAGE_READ_CHARS
+from knowhub.conversations.sentence_ends import COMMA, SENTENCE_END
 
 Fold: TypeAlias = Callable[[str], str]
 """Maps variants of a character to one, such as traditional to simplified Chinese."""
@@ -42,8 +43,6 @@ _QUOTED: Final = re.compile(
 )
 # A quoted name contains none of these.
 _SAYS_SOMETHING: Final = re.compile(r"[，。,.!！?？]|我|\bi\b", re.IGNORECASE)
-_END: Final = re.compile(r"[。！？!?…]+[”」』\"'’)）]*|(?<!\.)\.+(?=\s)")
-_CLAUSE_END: Final = re.compile(r"[,;](?=\s)|[，；]")
 # A full stop behind one of these, or behind a single letter or a figure, ends no sentence.
 _ABBREVIATION: Final = re.compile(
     r"(?:^|[\s(])(?:dr|mr|mrs|ms|st|prof|jr|sr|rev|gen|capt|vs|etc|approx|incl|excl|no|inc|ltd|co|corp|dept|fig|vol"
@@ -168,7 +167,7 @@ def is_private(content: str, fold: Fold = str) -> bool:
 def find_forget_request(content: str, fold: Fold = str) -> str:
     """Return the sentences in lower case that ask to forget something; empty where none does."""
     plain = _normalize(content[:MAX_MESSAGE_READ_CHARS], fold)
-    return " ".join(part for part in map(str.strip, _END.split(plain)) if _FORGET.search(part))
+    return " ".join(part for part in map(str.strip, SENTENCE_END.split(plain)) if _FORGET.search(part))
 
 
 def is_only_private(content: str, fold: Fold = str) -> bool:
@@ -216,7 +215,7 @@ def _iter_plain_lines(text: str) -> Iterator[str]:
 
 def _split_line(line: str) -> Iterator[str]:
     start = 0
-    for end in _END.finditer(line):
+    for end in SENTENCE_END.finditer(line):
         if end[0] == "." and _ABBREVIATION.search(line[max(start, end.start() - 8) : end.start()]):
             continue
         if part := line[start : end.end()].strip():
@@ -229,7 +228,7 @@ def _split_line(line: str) -> Iterator[str]:
 def _shorten(sentence: str) -> str:
     if len(sentence) <= MAX_SENTENCE_CHARS:
         return sentence
-    ends = [end.start() for end in _CLAUSE_END.finditer(sentence, 0, MAX_SENTENCE_CHARS)]
+    ends = [end.start() for end in COMMA.finditer(sentence, 0, MAX_SENTENCE_CHARS)]
     return sentence[: ends[-1]] if ends else ""
 
 

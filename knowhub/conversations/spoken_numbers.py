@@ -6,6 +6,8 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
+from knowhub.conversations.sentence_ends import CLAUSE_END, iter_sentences
+
 Units: TypeAlias = tuple[frozenset[str], frozenset[str]]
 """The units that stand beside a number, and those of time that its clause counts by; empty where there is none."""
 
@@ -24,6 +26,7 @@ _COUNTS: Final = {
     "once": 1, "twice": 2, "thrice": 3, "half": 2, "dozen": 12, "double": 2, "couple": 2, "pair": 2, "fortnight": 2,
     "midnight": 0, "noon": 12,
 }  # fmt: skip
+_INDEFINITE: Final = {"a": 1, "an": 1, "a couple of": 2}
 NAMED: Final[Mapping[str, int]] = {**CARDINALS, **_ORDINALS, **_COUNTS}
 _HUNDRED: Final = 100
 _TEN: Final = 10
@@ -71,13 +74,12 @@ _RATE: Final = re.compile(
 )
 _COMMA: Final = re.compile(r"(?<=\d),(?=\d{3})")
 
-_CLAUSE_END: Final = re.compile(r"[,;，；。！？!?\n]|[.:：](?=\s|$)|\s(?:and|but|so)\s")
-
 
 def list_units(text: str) -> dict[str, set[Units]]:
     """Return the units of each figure of a text; the figures are without commas."""
     found: dict[str, set[Units]] = {}
-    for clause in _CLAUSE_END.split(_COMMA.sub("", text.lower())):
+    sentences = iter_sentences(_COMMA.sub("", text.lower()))
+    for clause in (clause for sentence, _ in sentences for clause in CLAUSE_END.split(sentence)):
         rates = [match["unit"] or match["adverb"].replace("dai", "day") for match in _RATE.finditer(clause)]
         counted = frozenset().union(*(_UNITS[rate] for rate in rates))
         for match in _MEASURE.finditer(clause):
@@ -100,6 +102,18 @@ def read_spoken(text: str, names: Mapping[str, int] = NAMED) -> frozenset[int]:
     for match in _HAN_NUMBER.finditer(text):
         found |= _read_han(match[0])
     return frozenset(found)
+
+
+def read_number(written: str) -> int:
+    """Read a number below a hundred, or a year by its digits: 5, five, a, 五, 十二, 二〇二三. Raises ValueError."""
+    written = " ".join(written.lower().split())
+    known = int(written) if written.isdecimal() else CARDINALS.get(written, _INDEFINITE.get(written))
+    if known is not None:
+        return known
+    tens, ten, ones = written.replace("两", "二").replace("零", "〇").partition("十")
+    if ten:
+        return (_HAN_DIGITS.index(tens) if tens else 1) * 10 + (_HAN_DIGITS.index(ones) if ones else 0)
+    return int("".join(str(_HAN_DIGITS.index(digit)) for digit in tens))
 
 
 def blank_known(text: str, known: AbstractSet[int]) -> str:

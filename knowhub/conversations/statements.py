@@ -78,7 +78,7 @@ def read_statements(messages: Sequence[Message], fold: Fold = str) -> list[State
         _attribute(replace(statement, speaker=said[at].speaker), message.name, labels)
         for number, message, said in spoken
         for at in range(len(said))
-        for statement in _read_sentence(number, said, at, dates.day_of(message.timestamp))
+        for statement in _read_sentence(number, said, at, dates.read_day(message.timestamp))
     ]
     taught = [
         Statement(StatementKind.LESSON, text, numbers, task=task)

@@ -22,7 +22,7 @@ MADE_FOR_MODULES: Final = {
     "knowhub/conversations/secret_patterns.py:_make_chosen",
     "knowhub/conversations/secret_patterns.py:_make_exact",
     "knowhub/conversations/secret_patterns.py:_make_token",
-    "knowhub/conversations/dates.py:pattern",
+    "knowhub/conversations/dates.py:compile_form",
     "knowhub/conversations/statement_forms.py:any_of",
 }
 RUN_WHERE_IT_STANDS: Final = {"knowhub/stores/files/erasing/line_eraser.py:_has_id"}

@@ -114,7 +114,7 @@ READERS: Final[Mapping[str, Callable[[str], object]]] = {
     ),
     "secrets of an audit": find_all_secrets,
     "secrets to withhold": secrets.find_possible_secrets,
-    "secrets to redact": secrets.redacted,
+    "secrets to redact": secrets.mask_secrets,
     "secrets to cover": secrets.cover_secrets,
     "quotes": find_quotes,
     "renderings": quotes.find_rendering,

@@ -190,7 +190,7 @@ class SessionExtraction:
     async def _read_segment(self, owner: _Owner, head: ContextSummary) -> None:
         account = owner[0]
         view = self.store.view(account)
-        segment = await asyncio.to_thread(segments.next_segment, view, head)
+        segment = await asyncio.to_thread(segments.find_next_segment, view, head)
         if segment is None:
             return
         shown = await segments.find_similar(view, self.index, segment)

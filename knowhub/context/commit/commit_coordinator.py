@@ -8,7 +8,7 @@ from knowhub.context import edits, uri
 from knowhub.context.commit import commit_checks, results
 from knowhub.context.commit.background_extraction import SessionExtraction
 from knowhub.context.commit.decision import CommitDecider
-from knowhub.context.commit.parts import SessionState, content_keys, drop_empty, list_messages
+from knowhub.context.commit.parts import SessionState, drop_empty, list_messages, make_content_keys
 from knowhub.context.commit.rule_extraction import list_recalled
 from knowhub.context.commit_model import CommitResult, SessionCommit
 from knowhub.context.model import MemoryContext
@@ -54,10 +54,10 @@ class CommitCoordinator:
         commit = replace(commit, messages=await asyncio.to_thread(without_revealed, commit.messages))
         done = await self._store.find_replay(ctx.account, key)
         if done is not None:
-            return await self._make_result(ctx, commit, whose, Committed(done.operation, replayed=True))
+            return await self._finish_commit(ctx, commit, whose, Committed(done.operation, replayed=True))
         await self._store.refresh(ctx.account)
         view, messages = self._store.view(ctx.account), drop_empty(commit.messages)
-        keys = await asyncio.to_thread(content_keys, messages)
+        keys = await asyncio.to_thread(make_content_keys, messages)
         recalled, reader = list[str](), "not_asked"
         if commit.options.extract:
             recalled = list_recalled(view, ctx, commit.used_contexts)
@@ -72,13 +72,13 @@ class CommitCoordinator:
             return _preview(view, ctx, decider)
         outcome = await self._store.commit(ctx.account, ctx.actor, LongDecision(decider.draft), key)
         if isinstance(outcome, Committed):
-            return await self._make_result(ctx, commit, whose, outcome)
+            return await self._finish_commit(ctx, commit, whose, outcome)
         return await self._wait_for_model(ctx, commit, whose, _preview(self._store.view(ctx.account), ctx, decider))
 
-    async def _make_result(
+    async def _finish_commit(
         self, ctx: RequestContext, commit: SessionCommit, whose: MemoryContext, outcome: Committed
     ) -> CommitResult:
-        answer = results.result_of(outcome.operation, whose, replayed=outcome.replayed)
+        answer = results.read_result(outcome.operation, whose, replayed=outcome.replayed)
         is_written = outcome.replayed or await self._directories.project(ctx.account, outcome.operation)
         # If a directory could not be written, the leader writes it later: the log has the operation.
         answer = answer if is_written else results.add_degraded(answer, "directories")
@@ -111,10 +111,10 @@ def _preview(view: View, ctx: RequestContext, decider: CommitDecider) -> CommitR
     decided = decider.decide(view)
     plans = [plan for plan, _, _ in decided.planned]
     return CommitResult(
-        archive=results.archive_of(decider.whose, decided.row, [part.message for part in decided.fresh]),
+        archive=results.make_archive(decider.whose, decided.row, [part.message for part in decided.fresh]),
         write_results=[result for _, result, _ in decided.planned],
-        outbox_events=results.events_to_be(view, decider.whose, decided.writes),
+        outbox_events=results.preview_events(view, decider.whose, decided.writes),
         stats=decided.stats,
         status="dry_run" if decider.commit.options.dry_run else "unchanged",
-        plans=plans if ctx.sees_everything else results.as_seen(plans, edits.visibility_check(view, ctx)),
+        plans=plans if ctx.sees_everything else results.redact_plans(plans, edits.visibility_check(view, ctx)),
     )

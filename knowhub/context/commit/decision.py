@@ -3,14 +3,13 @@
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import date
 from typing import Any, Final
 
 from knowhub.context import uri
 from knowhub.context.commit import results
 from knowhub.context.commit.context_writer import ContextWriter
-from knowhub.context.commit.parts import SessionState, TranscriptPart, list_messages, part_writes, read_state
-from knowhub.context.commit.policies import build_plan, find_target
+from knowhub.context.commit.parts import SessionState, TranscriptPart, list_messages, make_part_writes, read_state
+from knowhub.context.commit.policies import apply_candidate
 from knowhub.context.commit.results import PlannedWrite
 from knowhub.context.commit.rule_extraction import ExtractedCandidates, extract_by_rules
 from knowhub.context.commit.session_node import (
@@ -21,22 +20,14 @@ from knowhub.context.commit.session_node import (
 )
 from knowhub.context.commit.tool_calls import list_call_ids, renumber_calls
 from knowhub.context.commit_model import CandidateMemory, SessionCommit
-from knowhub.context.model import READING, ContextSummary, MemoryContext
-from knowhub.context.queries import list_memories_in
+from knowhub.context.model import READING, MemoryContext
 from knowhub.context.reading import add_messages
-from knowhub.conversations import dates
-from knowhub.conversations.clauses import CLAUSE
-from knowhub.conversations.evidence_checks import list_content_words
 from knowhub.conversations.messages import Message
 from knowhub.conversations.sentences import Fold
-from knowhub.conversations.statement_forms import CANCELLED
 from knowhub.core import clock
-from knowhub.core.operation import Draft, Row, Unchanged, View, Write, is_live
+from knowhub.core.operation import Draft, Row, Unchanged, View, Write
 
 COMMIT_SESSION: Final = "commit_session"
-# At most so many plans are compared with what changes one.
-_MAX_PLANS: Final = 200
-_MAX_AHEAD_S: Final = 86_400
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +48,7 @@ class CommitDecision:
 class CommitDecider:
     """Decides for one commit, as often as it is asked, each time on the view that it is given.
 
-    `messages` are those that say something, and `keys` their `content_keys`. `recalled` must not be learnt from them,
+    `messages` are those that say something, and `keys` those of their content. `recalled` must not be learnt from them,
     and `reader` reads them, see `add_messages`. What takes long is done once for each state of the session.
     """
 
@@ -111,7 +102,7 @@ class CommitDecider:
         calls = [call for call in list_call_ids(candidates) if call not in counted]
         if not state.fresh and not calls:
             return CommitDecision(state.row, stats)
-        new = part_writes(view, self.whose, state, calls)
+        new = make_part_writes(view, self.whose, state, calls)
         before: Row = {} if state.row is None else state.row["metadata"]
         numbers = [write.after["number"] for write in new]
         marks = {READING: add_messages(before, numbers, self.recalled, view.now, self.reader)}
@@ -139,85 +130,13 @@ class CommitDecider:
         return {"messages": messages, "candidates": len(extracted.candidates), "dropped": dict(extracted.dropped)}
 
 
-def apply_candidate(
-    view: View, writer: ContextWriter, whose: MemoryContext, candidate: CandidateMemory
-) -> PlannedWrite:
-    """Decide what becomes of a candidate, given the rows as they are by now, and write it."""
-    facts = candidate.facts
-    if str(facts.get("said_at") or "") > clock.iso(view.now + _MAX_AHEAD_S):
-        # A clock that is wrong must not make this newer than all that is said later.
-        candidate = replace(candidate, facts={**facts, "said_at": clock.iso(view.now)})
-        facts = candidate.facts
-    if facts.get("is_change") or facts.get("is_over"):
-        replaced = _find_replaced_plan(view, writer, candidate, whose)
-        if replaced is not None:
-            changed = {"target": replaced["id"], "is_single": True, "is_forgotten": facts.get("is_over")}
-            candidate = replace(candidate, facts={**facts, **changed})
-        elif facts.get("is_over"):
-            candidate = replace(candidate, facts={**facts, "instead_of": ""})
-    plan = build_plan(candidate, whose, writer.row)
-    return plan, writer.apply_plan(whose, plan), candidate.source_refs
-
-
-def _find_replaced_plan(
-    view: View, writer: ContextWriter, candidate: CandidateMemory, whose: MemoryContext
-) -> Row | None:
-    """Return the live plan that has most words in common with what changes or cancels it."""
-    best, most = None, 0
-    heads: Sequence[ContextSummary] = list_memories_in(view, uri.parent_of(find_target(candidate, whose)))
-    for head in heads[-_MAX_PLANS:]:
-        row = writer.row(head.uri)
-        shared = _count_shared(candidate, row) if row is not None and is_live(row) else 0
-        if shared == most:
-            # Of two that are equally near, none is ended.
-            best = None if candidate.facts.get("is_over") else best
-        elif shared > most:
-            best, most = row, shared
-    return best
-
-
-def _count_shared(candidate: CandidateMemory, row: Row) -> int:
-    """Return how many words a plan shares with what changes it; 0 if it is about something else."""
-    facts, stored = candidate.facts, str(row["content"])
-    day = str(row["metadata"].get("said_at") or "")
-    if facts.get("is_over"):
-        when = facts.get("date") or str(facts.get("said_at") or facts["noted_at"])[:10]
-        ends = next((part[0] for part in CLAUSE.finditer(candidate.content) if CANCELLED.search(part[0].lower())), "")
-        named, known = (_find_plan_words(text, when) for text in (ends, stored))
-        both = named & known
-        if facts.get("date"):
-            is_same = day.startswith(when) and (not named or both)
-        else:
-            # Without a day the words alone say which of the coming plans it is.
-            is_same = day >= when and 2 * len(both) > len(named) and not _is_past(ends, when)
-        return 1 + len(both) if is_same else 0
-    shared = len(list_content_words(candidate.content) & list_content_words(stored))
-    # A plan of the past is about something else unless it shares more than a word.
-    return shared if shared > int(day < str(facts.get("said_at") or "")) else 0
-
-
-def _find_plan_words(text: str, day: str) -> set[str]:
-    """Return the words of a plan without its day, and without those that cancel it."""
-    for mention in dates.iter_times(text, date.fromisoformat(day)):
-        text = text.replace(mention.words, " ")
-    return list_content_words(CANCELLED.sub(" ", text.lower()).replace("我", " "))
-
-
-def _is_past(text: str, day: str) -> bool:
-    """Return whether a text names a time before a day: «last year's run was cancelled»."""
-    said = date.fromisoformat(day)
-    times = (mention.reading for mention in dates.iter_times(text, said))
-    return any(time is not None and time.last < said and not time.every_year for time in times)
-
-
 def _list_new(
     candidates: Sequence[CandidateMemory], view: View, fresh: Sequence[TranscriptPart], calls: frozenset[str]
 ) -> Iterator[CandidateMemory]:
     """Yield the candidates with a new source, with what the policies need of it."""
     ids = {part.uri: part.message_id for part in fresh}
     for candidate in candidates:
-        uses = [use for use in candidate.facts.get("uses", ()) if use["id"] in ids or use["id"] in calls]
+        uses = [use for use in candidate.uses if use.use_id in ids or use.use_id in calls]
         if uses or any(source in ids for source in candidate.source_refs):
             named = [named for source in candidate.source_refs if (named := ids.get(source))]
-            facts = {**candidate.facts, "message_ids": named, "noted_at": clock.iso(view.now)}
-            yield replace(candidate, facts=facts | ({"uses": uses} if uses else {}))
+            yield replace(candidate, message_ids=named, noted_at=clock.iso(view.now), uses=uses)

@@ -5,7 +5,6 @@ Each statement is a JSON object in the metadata of its node: `text`, `said_at`, 
 A statement that is no longer true has `valid_to`, `reason` and `replaced_by`, too.
 """
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -28,8 +27,6 @@ _MAX_HISTORY: Final = 200
 _MAX_SOURCES: Final = 200
 # What is longer is a document and no statement: it is kept as it is, and read for no value.
 _MAX_STATEMENT_CHARS: Final = 1_000
-# As earlier versions wrote a statement: «- I live in Rome. (2026-05-08, session s1)».
-_BULLET: Final = re.compile(r"^- (?P<text>.*?)(?: \((?P<day>\d{4}-\d\d-\d\d)?(?:, )?(?:session [^\s()]+)?\))?$")
 
 StoredStatement: TypeAlias = Mapping[str, Any]
 _normalize = lru_cache(maxsize=8_192)(normalize_words)
@@ -49,18 +46,17 @@ class MemoryPage:
 
     def find_replaced(self, candidate: CandidateMemory) -> list[int]:
         """Return the places of the statements that do not hold beside a candidate."""
-        facts = candidate.facts
-        if "instead_of" in facts:
-            place = self.find(facts["instead_of"])
+        facts, changes = candidate.facts, candidate.changes
+        if changes is not None and changes.text is not None:
+            place = self.find(changes.text)
             return [] if place is None else [place]
-        if facts.get("is_single"):
+        if facts.is_single or changes is not None:
             return list(range(len(self.current)))
-        values, ended = facts.get("values") or {}, facts.get("ended") or {}
         return [
             at
             for at, item in enumerate(self.current)
-            if any(_is_replaced(item, slot, value) for slot, value in values.items())
-            or any(item.get("values", {}).get(slot) == value for slot, value in ended.items())
+            if any(_is_replaced(item, slot, value) for slot, value in facts.values.items())
+            or any(item.get("values", {}).get(slot) == value for slot, value in facts.ended.items())
         ]
 
     def add(self, statement: StoredStatement, replaced: Sequence[int], reason: str) -> "MemoryPage":
@@ -109,26 +105,9 @@ class MemoryPage:
 
 
 def read_page(row: Row | None) -> MemoryPage:
-    """Return the statements of a node's row. A row that an earlier version wrote has them in its content."""
-    if row is None or not is_live(row):
-        return MemoryPage()
-    metadata = row["metadata"]
-    if STATEMENTS in metadata:
-        return MemoryPage(tuple(metadata[STATEMENTS]), tuple(metadata.get(HISTORY, ())))
-    lines = [line.strip() for line in str(row["content"]).split("\n")]
-    told = [_BULLET.match(line) for line in lines if line and not line.startswith(("#", "---"))]
-    plain = [line for line in lines if line and not line.startswith(("#", "---"))]
-    sources = list(metadata.get("source_refs", ()))
-    read = [
-        make_statement(
-            match["text"] if match is not None else line,
-            f"{match['day']}T00:00:00Z" if match is not None and match["day"] else metadata.get("said_at") or "",
-            str(metadata.get("by") or "rules"),
-            sources,
-        )
-        for line, match in zip(plain, told, strict=True)
-    ]
-    return MemoryPage(tuple(read))
+    """Return the statements of a node's row; none where it is gone."""
+    metadata = row["metadata"] if row is not None and is_live(row) else {}
+    return MemoryPage(tuple(metadata.get(STATEMENTS, ())), tuple(metadata.get(HISTORY, ())))
 
 
 def make_statement(

@@ -101,7 +101,7 @@ class SessionState:
 
 
 def read_state(view: View, session_uri: str, messages: Sequence[Message], keys: Sequence[str]) -> SessionState:
-    """Return a session, and where non-empty messages with these `content_keys` stand in it. Raises Conflict."""
+    """Return a session, and where non-empty messages with these `make_content_keys` stand in it. Raises Conflict."""
     row = view.get(NODES, session_uri)
     parts = name_parts(view, session_uri, messages, keys)
     states = [_get_state(view, part) for part in parts]
@@ -115,7 +115,7 @@ def drop_empty(messages: Sequence[Message]) -> list[Message]:
     return [message for message in messages if message.content.strip()]
 
 
-def content_keys(messages: Sequence[Message]) -> list[str]:
+def make_content_keys(messages: Sequence[Message]) -> list[str]:
     """Return for each message a key that only messages share that say the same; it hashes the whole text."""
     return [
         f"m-{uri.stable_hash(message.role, message.name, message.content, message.timestamp or '')}"
@@ -179,7 +179,7 @@ def _get_state(view: View, part: TranscriptPart) -> str:
     return "known"
 
 
-def part_writes(view: View, whose: MemoryContext, state: SessionState, calls: Sequence[str] = ()) -> list[Write]:
+def make_part_writes(view: View, whose: MemoryContext, state: SessionState, calls: Sequence[str] = ()) -> list[Write]:
     """Return the rows of new messages, numbered after the stored ones; the last one notes the calls that were counted.
 
     A message that an undo removed returns to its number, unless another message has it by now.
@@ -201,10 +201,10 @@ def part_writes(view: View, whose: MemoryContext, state: SessionState, calls: Se
 def list_messages(view: View, heads: Sequence[ContextSummary]) -> list[Message]:
     """Return the messages of these parts."""
     rows = (view.get(PARTS, head.uri) for head in heads[-SUMMARISED_MESSAGES:])
-    return [message_of(row) for row in rows if row is not None]
+    return [read_message(row) for row in rows if row is not None]
 
 
-def message_of(row: Row) -> Message:
+def read_message(row: Row) -> Message:
     """Return the message that a part holds."""
     return Message(row["role"], row["content"], row["name"], row["message_id"], row["timestamp"])
 

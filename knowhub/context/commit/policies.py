@@ -1,20 +1,29 @@
-"""Which node a candidate memory belongs to, and what it adds there."""
+"""Which node a candidate memory belongs to, and what it adds, changes or ends there."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from datetime import date
 from typing import Any, Final
 
 from knowhub.context import uri
 from knowhub.context.commit import tool_calls
+from knowhub.context.commit.context_writer import ContextWriter
 from knowhub.context.commit.memory_page import MAX_CONTENT, MemoryPage, is_edited, make_statement, read_page
-from knowhub.context.commit_model import CandidateMemory, WriteAction, WritePlan
+from knowhub.context.commit.results import PlannedWrite
+from knowhub.context.commit_model import CandidateMemory, ChangedMemory, WriteAction, WritePlan
 from knowhub.context.edits import BY_PERSON, EDITABLE, FORGOTTEN
 from knowhub.context.events import EventType
 from knowhub.context.model import COUNTED, ContextType, MemoryCategory, MemoryContext, RelationEdge
+from knowhub.context.queries import list_memories_in
 from knowhub.context.uri import session_uri, space_of
+from knowhub.conversations import dates
+from knowhub.conversations.evidence_checks import list_content_words
 from knowhub.conversations.recalled import normalize_words
+from knowhub.conversations.sentence_ends import COMMA
+from knowhub.conversations.statement_forms import CANCELLED
+from knowhub.core import clock
 from knowhub.core.erasing import is_erased
-from knowhub.core.operation import Row, is_live
+from knowhub.core.operation import Row, View, is_live
 
 EXTRACTED_FROM: Final = "extracted_from"
 EDITED: Final = "a person wrote what it would replace"
@@ -26,6 +35,9 @@ _MAX_SOURCES_OF_TOOLS: Final = 8
 _FULL: Final = "the memory is full, and nothing of it is dropped; correct or delete what is no longer needed"
 _ENDED: Final = "it does not hold any more"
 _OLDER: Final = "a newer statement exists"
+# At most so many plans are compared with what changes one.
+_MAX_PLANS: Final = 200
+_MAX_AHEAD_S: Final = 86_400
 _NAMED_BY_DAY: Final = (MemoryCategory.EVENTS, MemoryCategory.CASES)
 
 
@@ -35,17 +47,17 @@ def find_target(candidate: CandidateMemory, whose: MemoryContext) -> str:
     A person has one profile. An event and a case are named by their day and a hash of what they are about, a tool by
     its name, everything else by a hash of its routing key. A candidate that changes a memory names it.
     """
-    if "target" in candidate.facts:
-        return str(candidate.facts["target"])
+    if candidate.changes is not None:
+        return candidate.changes.uri
     space, category = space_of(whose, candidate.owner_scope), candidate.category
     if category is MemoryCategory.PROFILE:
         return uri.node_uri(whose.account, space, category)
     if category in COUNTED:
         return uri.node_uri(whose.account, space, category, _make_tool_name(candidate.routing_key))
     if category in _NAMED_BY_DAY:
-        date = candidate.facts.get("date") or (candidate.facts.get("said_at") or "")[:10]
+        day = candidate.facts.day or candidate.said_at[:10]
         key = uri.hash_name(normalize_words(candidate.routing_key))
-        return uri.node_uri(whose.account, space, category, f"{date}-{key}" if date else key)
+        return uri.node_uri(whose.account, space, category, f"{day}-{key}" if day else key)
     # A hash, so that nobody reads the key in the URI.
     name = uri.hash_name(whose.account, space, category.value, uri.slug(candidate.routing_key))
     return uri.node_uri(whose.account, space, category, name)
@@ -70,15 +82,15 @@ def build_plan(candidate: CandidateMemory, whose: MemoryContext, row_at: Callabl
 
 def _plan_statement(target: str, candidate: CandidateMemory, existing: Row | None, whose: MemoryContext) -> WritePlan:
     """Add a statement, or its source; what does not hold beside it becomes history."""
-    page, facts = read_page(existing), candidate.facts
-    said_at = str(facts.get("said_at") or "")
+    page, facts, changes = read_page(existing), candidate.facts, candidate.changes
+    is_forgotten = changes is not None and changes.is_forgotten
     same = page.find(candidate.content)
-    replaced = [at for at in page.find_replaced(candidate) if at != same or facts.get("is_forgotten")]
-    problem = _find_skip_reason(page, candidate, same, replaced, said_at)
+    replaced = [at for at in page.find_replaced(candidate) if at != same or is_forgotten]
+    problem = _find_skip_reason(page, candidate, same, replaced)
     if problem:
         return _skip(target, problem)
-    if facts.get("is_forgotten"):
-        page = page.end(replaced, said_at or str(facts.get("noted_at") or ""), _ENDED)
+    if is_forgotten:
+        page = page.end(replaced, candidate.said_at or candidate.noted_at, _ENDED)
         plan = _plan_page(target, candidate, existing, whose, page, _ENDED)
         return plan if page.current else replace(plan, node_patch={**plan.node_patch, "deleted": True})
     if same is not None and not replaced:
@@ -87,23 +99,20 @@ def _plan_statement(target: str, candidate: CandidateMemory, existing: Row | Non
         left = {name: value for name, value in plan.node_patch.items() if name not in EDITABLE}
         return replace(plan, node_patch=left)
     sources = candidate.source_refs
-    if facts.get("is_update"):
+    if changes is not None and changes.is_update:
         sources = list(dict.fromkeys((*(ref for at in replaced for ref in page.current[at]["source_refs"]), *sources)))
-    values, ended = facts.get("values"), facts.get("ended")
     # A statement that a person wrote keeps its author if it is said again.
     by = BY_PERSON if same is not None and is_edited(page, [same]) else candidate.by
-    statement = make_statement(candidate.content, said_at, by, sources, values, ended)
+    statement = make_statement(candidate.content, candidate.said_at, by, sources, facts.values, facts.ended)
     reason = "what it replaces is in the history" if replaced else "a new statement"
     page = page.add(statement, replaced, "something else was said later")
     return _plan_page(target, candidate, existing, whose, page, reason)
 
 
-def _find_skip_reason(
-    page: MemoryPage, candidate: CandidateMemory, same: int | None, replaced: Sequence[int], said_at: str
-) -> str:
+def _find_skip_reason(page: MemoryPage, candidate: CandidateMemory, same: int | None, replaced: Sequence[int]) -> str:
     """Return why a candidate changes nothing; empty where it does."""
-    facts = candidate.facts
-    if not replaced and same is None and ("instead_of" in facts or facts.get("ended")):
+    said_at = candidate.said_at
+    if not replaced and same is None and (candidate.changes is not None or candidate.facts.ended):
         return GONE
     if is_edited(page, replaced):
         return EDITED
@@ -124,30 +133,30 @@ def _plan_page(
     layers, own = page.make_layers(), page.make_metadata()
     if len(layers["content"]) > MAX_CONTENT:
         return _skip(target, _FULL)
-    if candidate.facts.get("date"):
+    if candidate.facts.day:
         # An event is found by its own day.
-        own["said_at"] = f"{candidate.facts['date']}T00:00:00Z"
+        own["said_at"] = f"{candidate.facts.day}T00:00:00Z"
     metadata = {**_metadata(candidate, existing, whose), **own}
     return _make_plan(target, {**layers, "metadata": metadata}, candidate, existing, whose, reason)
 
 
 def _plan_calls(target: str, candidate: CandidateMemory, existing: Row | None, whose: MemoryContext) -> WritePlan:
     """Count calls of a tool or a skill that were not counted before; the text says what they add up to."""
-    uses: Sequence[Mapping[str, Any]] = candidate.facts.get("uses", ())
-    if not uses:
+    if not candidate.uses:
         return _skip(target, "every call of it was counted before")
     metadata = _metadata(candidate, existing, whose)
     earlier = {} if existing is None else existing["metadata"].get("stats", {})
-    stats = tool_calls.count_uses(earlier, uses, candidate.facts.get("noted_at"))
+    stats = tool_calls.count_uses(earlier, candidate.uses, candidate.noted_at)
     before = "" if existing is None else str(existing["content"])
     told = tool_calls.make_layers(candidate, before, earlier, stats)
     if len(told["content"]) > MAX_CONTENT:
         return _skip(target, _FULL)
     before_refs = () if existing is None else existing["metadata"].get("source_refs", ())
     sources = _together(before_refs, candidate.source_refs, _MAX_SOURCES_OF_TOOLS)
-    said = [moment for moment in (metadata.get("said_at"), candidate.facts.get("said_at")) if moment]
+    said = [moment for moment in (metadata.get("said_at"), candidate.said_at) if moment]
     metadata |= {"source_refs": sources, "said_at": max(said) if said else None, "stats": stats}
-    return _make_plan(target, told | {"metadata": metadata}, candidate, existing, whose, f"calls counted: {len(uses)}")
+    reason = f"calls counted: {len(candidate.uses)}"
+    return _make_plan(target, told | {"metadata": metadata}, candidate, existing, whose, reason)
 
 
 def _make_plan(
@@ -179,7 +188,7 @@ def _metadata(candidate: CandidateMemory, existing: Row | None, whose: MemoryCon
         "confidence": max(candidate.confidence, before.get("confidence", 0.0)),
         "by": candidate.by,
         "routing_key": before.get("routing_key") or candidate.routing_key,
-        "message_ids": _together(before.get("message_ids", ()), candidate.facts.get("message_ids", ()), limit),
+        "message_ids": _together(before.get("message_ids", ()), candidate.message_ids, limit),
         "sessions": _together(before.get("sessions", ()), [whose.session_id], limit),
     }
 
@@ -195,3 +204,79 @@ def _make_tool_name(key: str) -> str:
     except ValueError:
         return uri.slug(key)
     return key
+
+
+def apply_candidate(
+    view: View, writer: ContextWriter, whose: MemoryContext, candidate: CandidateMemory
+) -> PlannedWrite:
+    """Decide what becomes of a candidate, given the rows as they are by now, and write it."""
+    if candidate.said_at > clock.iso(view.now + _MAX_AHEAD_S):
+        # A clock that is wrong must not make this newer than all that is said later.
+        candidate = replace(candidate, said_at=clock.iso(view.now))
+    plan = _change_plan(view, writer, whose, candidate) or build_plan(candidate, whose, writer.row)
+    return plan, writer.apply_plan(whose, plan), candidate.source_refs
+
+
+def _change_plan(
+    view: View, writer: ContextWriter, whose: MemoryContext, candidate: CandidateMemory
+) -> WritePlan | None:
+    """Return what becomes of a candidate that moves or cancels a plan; None for any other."""
+    facts = candidate.facts
+    if not (facts.is_change or facts.is_over):
+        return None
+    replaced = _find_replaced_plan(view, writer, whose, candidate)
+    if replaced is not None:
+        changes = ChangedMemory(replaced["id"], is_forgotten=facts.is_over)
+        return build_plan(replace(candidate, changes=changes), whose, writer.row)
+    return _skip(find_target(candidate, whose), GONE) if facts.is_over else None
+
+
+def _find_replaced_plan(
+    view: View, writer: ContextWriter, whose: MemoryContext, candidate: CandidateMemory
+) -> Row | None:
+    """Return the live plan that has most words in common with what changes or cancels it."""
+    best, most = None, 0
+    heads = list_memories_in(view, uri.parent_of(find_target(candidate, whose)))
+    for head in heads[-_MAX_PLANS:]:
+        row = writer.row(head.uri)
+        shared = _count_shared(candidate, row) if row is not None and is_live(row) else 0
+        if shared == most:
+            # Of two that are equally near, none is ended.
+            best = None if candidate.facts.is_over else best
+        elif shared > most:
+            best, most = row, shared
+    return best
+
+
+def _count_shared(candidate: CandidateMemory, row: Row) -> int:
+    """Return how many words a plan shares with what changes it; 0 if it is about something else."""
+    facts, stored = candidate.facts, str(row["content"])
+    day = str(row["metadata"].get("said_at") or "")
+    if facts.is_over:
+        when = facts.day or (candidate.said_at or candidate.noted_at)[:10]
+        ends = next((part for part in COMMA.split(candidate.content) if CANCELLED.search(part.lower())), "")
+        named, known = (_find_plan_words(text, when) for text in (ends, stored))
+        both = named & known
+        if facts.day:
+            is_same = day.startswith(when) and (not named or both)
+        else:
+            # Without a day the words alone say which of the coming plans it is.
+            is_same = day >= when and 2 * len(both) > len(named) and not _is_past(ends, when)
+        return 1 + len(both) if is_same else 0
+    shared = len(list_content_words(candidate.content) & list_content_words(stored))
+    # A plan of the past is about something else unless it shares more than a word.
+    return shared if shared > int(day < candidate.said_at) else 0
+
+
+def _find_plan_words(text: str, day: str) -> set[str]:
+    """Return the words of a plan without its day, and without those that cancel it."""
+    for mention in dates.iter_times(text, date.fromisoformat(day)):
+        text = text.replace(mention.words, " ")
+    return list_content_words(CANCELLED.sub(" ", text.lower()).replace("我", " "))
+
+
+def _is_past(text: str, day: str) -> bool:
+    """Return whether a text names a time before a day: «last year's run was cancelled»."""
+    said = date.fromisoformat(day)
+    times = (mention.reading for mention in dates.iter_times(text, said))
+    return any(time is not None and time.last < said and not time.every_year for time in times)

@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any, Final, TypeAlias
 
 from knowhub.context import uri
-from knowhub.context.commit.parts import message_of
+from knowhub.context.commit.parts import read_message
 from knowhub.context.commit.session_node import OVERVIEW, RECENT_MESSAGES
 from knowhub.context.commit_model import CommitResult, SessionArchive, WriteAction, WritePlan, WriteResult
 from knowhub.context.edits import LAYERS
@@ -46,14 +46,14 @@ def format_plans(planned: Sequence[PlannedWrite]) -> list[dict[str, Any]]:
     ]
 
 
-def result_of(operation: Operation, whose: MemoryContext, *, replayed: bool = False) -> CommitResult:
+def read_result(operation: Operation, whose: MemoryContext, *, replayed: bool = False) -> CommitResult:
     """Return what a commit answers, from the operation that it wrote."""
     reply: Mapping[str, Any] = operation.reply or {}
     rows = {change.id: change.after for change in operation.changes if change.collection == NODES}
-    messages = [message_of(change.after) for change in operation.changes if change.collection == PARTS]
+    messages = [read_message(change.after) for change in operation.changes if change.collection == PARTS]
     lines = reply.get("plans", ())
     return CommitResult(
-        archive=archive_of(whose, rows.get(session_uri(whose)), messages),
+        archive=make_archive(whose, rows.get(session_uri(whose)), messages),
         write_results=[
             WriteResult(line["uri"], WriteAction(line["action"]), *(line[name] for name in _RESULT_FIELDS))
             for line in lines
@@ -68,12 +68,12 @@ def result_of(operation: Operation, whose: MemoryContext, *, replayed: bool = Fa
     )
 
 
-def as_seen(plans: Sequence[WritePlan], sees: Sees) -> list[WritePlan]:
+def redact_plans(plans: Sequence[WritePlan], sees: Sees) -> list[WritePlan]:
     """Return plans without what tells of sessions that the caller does not see."""
     return [replace(plan, node_patch=uri.redact_node(plan.target_uri, plan.node_patch, sees)) for plan in plans]
 
 
-def archive_of(whose: MemoryContext, row: Row | None, messages: Sequence[Message]) -> SessionArchive:
+def make_archive(whose: MemoryContext, row: Row | None, messages: Sequence[Message]) -> SessionArchive:
     """Return the archive of a session from its node."""
     metadata = dict(row["metadata"]) if row is not None else {}
     return SessionArchive(
@@ -92,7 +92,7 @@ def add_degraded(result: CommitResult, name: str) -> CommitResult:
     return replace(result, degraded=list(dict.fromkeys((*result.degraded, name))))
 
 
-def events_to_be(view: View, whose: MemoryContext, writes: Sequence[Write]) -> list[OutboxEvent]:
+def preview_events(view: View, whose: MemoryContext, writes: Sequence[Write]) -> list[OutboxEvent]:
     """Return the events that writes would cause; they have no ids, as the operation would have."""
     changes = [
         Change(write.collection, write.id, view.get(write.collection, write.id), write.after) for write in writes

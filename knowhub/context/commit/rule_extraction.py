@@ -4,11 +4,11 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Final
+from typing import Final
 
 from knowhub.context import uri
 from knowhub.context.commit.tool_calls import find_tool_calls
-from knowhub.context.commit_model import CandidateMemory, UsedTool
+from knowhub.context.commit_model import CandidateMemory, StatementFacts, UsedTool
 from knowhub.context.edits import is_row_seen
 from knowhub.context.model import COUNTED, NODES, PARTS, MemoryCategory
 from knowhub.context.texts import one_line, shorten
@@ -120,14 +120,13 @@ def _make_candidate(session_uri: str, messages: Sequence[Message], statement: St
     If several people speak as users, the speaker's name is added: they need not be the account holder.
     """
     timestamp = messages[statement.numbers[-1]].timestamp
-    if is_earlier_move(statement.text, dates.day_of(timestamp)):
+    if is_earlier_move(statement.text, dates.read_day(timestamp)):
         # They may have moved again since.
         statement = replace(statement, values=(), ended=())
     category = _find_category(statement)
     prefix = f"{statement.speaker}: " if statement.speaker else ""
     text = prefix + one_line(statement.text)
-    said_at = dates.moment_of(timestamp)
-    facts: dict[str, Any] = {"said_at": said_at, "is_change": statement.is_change, "is_over": statement.is_over}
+    facts = StatementFacts(is_change=statement.is_change, is_over=statement.is_over)
     content = text
     if category is MemoryCategory.PROFILE:
         owner = f"{statement.speaker} " if statement.speaker else ""
@@ -136,21 +135,21 @@ def _make_candidate(session_uri: str, messages: Sequence[Message], statement: St
             topic = next((slot for slot, _ in (*statement.values, *statement.ended)), topic)
         key = f"{owner}{topic}"
         values = {f"{owner}{slot}": value for slot, value in statement.values}
-        ended = {f"{owner}{slot}": value for slot, value in statement.ended}
-        facts |= {"values": values} | ({"ended": ended} if ended and not values else {})
+        ended = {f"{owner}{slot}": value for slot, value in statement.ended if not values}
+        facts = replace(facts, values=values, ended=ended)
     elif category is MemoryCategory.EVENTS and statement.day is not None:
         day = statement.day.isoformat()
         key, content = text, text if day in text else f"{text} ({day})"
-        facts |= {"date": day}
+        facts = replace(facts, day=day)
     elif category is MemoryCategory.CASES:
         key, content = uri.stable_hash(one_line(statement.task)), statement.text
     else:
         # Single-valued facts: the newest statement wins.
         slot = next((f"{prefix}{slot}" for slot, _ in statement.values), "")
         key = slot or shorten(text, _TITLE_CHARS)
-        facts |= {"is_single": bool(slot)}
+        facts = replace(facts, is_single=bool(slot))
     sources = [uri.part_uri(session_uri, messages[number].message_id or "") for number in statement.numbers]
-    return CandidateMemory(category, key, content, sources, facts=facts)
+    return CandidateMemory(category, key, content, sources, said_at=dates.read_moment(timestamp) or "", facts=facts)
 
 
 def _find_category(statement: Statement) -> MemoryCategory:
@@ -163,11 +162,8 @@ def _find_category(statement: Statement) -> MemoryCategory:
 
 def _without_secret_notes(candidate: CandidateMemory) -> CandidateMemory:
     """Drop notes that contain a credential; the calls still count."""
-    uses = [
-        {**use, "note": ""} if use.get("note") and contains_secret(str(use["note"])) else use
-        for use in candidate.facts.get("uses", ())
-    ]
-    return replace(candidate, facts={**candidate.facts, "uses": uses}) if uses else candidate
+    uses = [replace(use, note="") if contains_secret(use.note) else use for use in candidate.uses]
+    return replace(candidate, uses=uses)
 
 
 def _find_problem(candidate: CandidateMemory, known: RecalledTexts) -> str:
@@ -177,7 +173,7 @@ def _find_problem(candidate: CandidateMemory, known: RecalledTexts) -> str:
     text = f"{candidate.routing_key}\n{candidate.content}"
     if COVER in text or contains_secret(text):
         return "secret"
-    said = candidate.content.removesuffix(f" ({candidate.facts.get('date')})")
+    said = candidate.content.removesuffix(f" ({candidate.facts.day})")
     return "recalled" if known.is_said_in(one_line(said)) or known.is_said_in(candidate.content) else ""
 
 
@@ -197,7 +193,4 @@ def _identity(candidate: CandidateMemory) -> str:
 
 def _merge_candidates(first: CandidateMemory, again: CandidateMemory) -> CandidateMemory:
     sources = list(dict.fromkeys((*first.source_refs, *again.source_refs)))[-_MAX_SOURCES:]
-    facts = dict(first.facts)
-    if "uses" in facts or "uses" in again.facts:
-        facts["uses"] = [*facts.get("uses", ()), *again.facts.get("uses", ())]
-    return replace(first, source_refs=sources, facts=facts)
+    return replace(first, source_refs=sources, uses=[*first.uses, *again.uses])

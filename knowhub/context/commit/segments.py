@@ -3,15 +3,15 @@
 from collections import Counter
 from collections.abc import Awaitable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, TypeAlias
+from typing import Final, TypeAlias
 
 from knowhub.context import uri
 from knowhub.context.commit import results
 from knowhub.context.commit.context_writer import ContextWriter
-from knowhub.context.commit.decision import apply_candidate
 from knowhub.context.commit.memory_page import MemoryPage, read_page
-from knowhub.context.commit.parts import message_of
-from knowhub.context.commit_model import CandidateMemory, WriteAction
+from knowhub.context.commit.parts import read_message
+from knowhub.context.commit.policies import apply_candidate
+from knowhub.context.commit_model import CandidateMemory, ChangedMemory, StatementFacts, WriteAction
 from knowhub.context.model import NODES, PARTS, ContextSummary, MemoryCategory, MemoryContext
 from knowhub.context.ports import ContextIndex
 from knowhub.context.queries import facet, find_memory, list_memories_from, list_memories_in, list_parts
@@ -76,7 +76,7 @@ class Segment:
         return len(self.messages) - self.new
 
 
-def next_segment(view: View, head: ContextSummary) -> Segment | None:
+def find_next_segment(view: View, head: ContextSummary) -> Segment | None:
     """Return the first messages of a session that wait; None where none do.
 
     What is withheld from a model keeps its place as an empty message: system messages, what KnowHub said itself, what
@@ -97,7 +97,7 @@ def next_segment(view: View, head: ContextSummary) -> Segment | None:
     before = [part for part in parts if part.number < first]
     before = before[len(before) - count_overlap([_count_chars(view, part) for part in before[-OVERLAP_MESSAGES:]]) :]
     rows = [view.get(PARTS, part.uri) for part in (*before, *chosen)]
-    messages = [message_of(said) for said in rows if said is not None]
+    messages = [read_message(said) for said in rows if said is not None]
     cut = sum(len(message.content) > MAX_SHOWN_CHARS for message in messages[len(before) :])
     shown = _filter_messages(messages, frozenset(reading["recalled"]))
     addresses = [part.uri for part in (*before, *chosen)]
@@ -222,26 +222,27 @@ class SegmentDecision:
     def _make_candidate(self, view: View, change: MemoryChange) -> CandidateMemory:
         segment = self.segment
         cited = [(segment.uris[place], segment.messages[place]) for place in change.evidence]
-        said = [moment for _, message in cited if (moment := dates.moment_of(message.timestamp))]
-        facts: dict[str, Any] = {"said_at": max(said, default=""), "noted_at": clock.iso(view.now)}
+        said = [moment for _, message in cited if (moment := dates.read_moment(message.timestamp))]
+        said_at = max(said, default="")
         heads = [find_memory(view, address) for address, _ in cited]
-        facts["message_ids"] = [head.message_id for head in heads if head is not None and head.message_id]
+        facts = StatementFacts()
         if change.day is not None and change.category == MemoryCategory.EVENTS:
-            facts["date"] = change.day.isoformat()
+            facts = StatementFacts(day=change.day.isoformat())
         if change.category == MemoryCategory.PROFILE:
-            values, ended = read_lasting_values(change.statement, dates.day_of(facts["said_at"]))
-            facts |= {"values": values} | ({"ended": ended} if ended and not values else {})
+            values, ended = read_lasting_values(change.statement, dates.read_day(said_at))
+            facts = StatementFacts(values, {} if values else ended)
         place = self._find_place(change)
-        if place is not None:
-            facts |= {"target": place[0], "instead_of": place[1], "is_update": change.action == UPDATE}
-            facts |= {"is_forgotten": True} if change.action == FORGET else {}
         return CandidateMemory(
             category=MemoryCategory(change.category),
             routing_key=change.statement[:_MAX_KEY],
             content=change.statement,
             source_refs=[address for address, _ in cited],
             by="llm",
+            said_at=said_at,
+            noted_at=clock.iso(view.now),
+            message_ids=[head.message_id for head in heads if head is not None and head.message_id],
             facts=facts,
+            changes=None if place is None else ChangedMemory(*place, change.action == UPDATE, change.action == FORGET),
         )
 
     def _drop_statements_of_rules(self, view: View, writer: ContextWriter, candidate: CandidateMemory) -> None:

@@ -19,7 +19,7 @@ from knowhub.context.events import EventType
 from knowhub.context.model import NODES, ContextSummary, ContextType, MemoryCategory, MemoryContext
 from knowhub.context.queries import list_parts
 from knowhub.context.texts import join_texts, one_line, shorten
-from knowhub.conversations.dates import moment_of
+from knowhub.conversations.dates import read_moment
 from knowhub.conversations.evidence_checks import list_content_words
 from knowhub.conversations.messages import Message, list_readable
 from knowhub.conversations.secrets import COVER, contains_secret, cover_secrets
@@ -84,7 +84,7 @@ def _make_overview(messages: Sequence[Message], lines: Sequence[SessionLine]) ->
     ] if lines else []  # fmt: skip
     used = "\n".join([*head, *ends])
     room = limit - len(used) - 2
-    chosen = key_lines(lines, room)
+    chosen = choose_lines(lines, room)
     body = join_texts([f"- {format_line(line)}" for line in chosen], max(room, 1), "\n")
     return "\n".join([*head, *([body] if chosen else []), *ends])[:limit]
 
@@ -170,7 +170,7 @@ def plan_session(
 def _get_speaker_metadata(times: Iterable[str | None], roles: Iterable[str]) -> dict[str, Any]:
     """Return who speaks in a session, and from when to when."""
     said = [time for time in times if time]
-    known = sorted((moment, time) for time in said if (moment := moment_of(time)))
+    known = sorted((moment, time) for time in said if (moment := read_moment(time)))
     # If the times cannot be ordered, the first and the last are returned as they were sent.
     ordered: Sequence[str | None] = [time for _, time in known] or said or [None]
     return {
@@ -196,7 +196,7 @@ def remove_message(view: View, head: ContextSummary, fold: Fold) -> list[Write]:
     return [Write(NODES, head.parent_uri, next_of(after, row, view.now))]
 
 
-def key_lines(lines: Sequence[SessionLine], limit: int) -> list[SessionLine]:
+def choose_lines(lines: Sequence[SessionLine], limit: int) -> list[SessionLine]:
     """Return the sentences that say best what a session is about, as they were said, of `limit` characters at most."""
     looked = lines[:_MAX_SENTENCES]
     if sum(map(_size, looked)) <= limit:
@@ -221,7 +221,7 @@ def key_lines(lines: Sequence[SessionLine], limit: int) -> list[SessionLine]:
 
 def summarize_lines(lines: Sequence[SessionLine], limit: int) -> str:
     """Return a session in at most `limit` characters; its first sentence if none is better."""
-    chosen = key_lines(lines, limit) or list(lines[:1])
+    chosen = choose_lines(lines, limit) or list(lines[:1])
     return shorten(join_texts(_format_turns(chosen), limit), limit)
 
 

@@ -2,11 +2,11 @@
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from typing import Any, Final
 
 from knowhub.context import uri
-from knowhub.context.commit_model import CandidateMemory, UsedTool
+from knowhub.context.commit_model import CandidateMemory, ToolUse, UsedTool
 from knowhub.context.model import MemoryCategory
 from knowhub.context.texts import join_texts, one_line, shorten
 from knowhub.conversations import dates
@@ -32,19 +32,20 @@ def find_tool_calls(
     Where the commit names calls of a tool, messages of that tool are the answers to those calls, and no more calls.
     Calls of KnowHub's own tools do not count.
     """
-    grouped: dict[tuple[str, str], list[Mapping[str, Any]]] = defaultdict(list)
-    for use in _list_named_calls(used_tools):
-        if use["kind"] != "tool" or not is_own_tool(use["name"]):
-            grouped[use["kind"], use["name"]].append(use)
+    grouped: dict[tuple[str, str], list[ToolUse]] = defaultdict(list)
+    for used, use in zip(used_tools, _name_calls(used_tools), strict=True):
+        if used.kind != "tool" or not is_own_tool(used.name):
+            grouped[used.kind, used.name].append(use)
     named = {name for _, name in grouped}
     for message in messages:
         is_call = message.is_tool and message.name.strip() and message.name not in named
         if is_call and not is_recall_answer(message):
-            grouped["tool", message.name].append(_read_answer(session_uri, message))
+            part, at = uri.part_uri(session_uri, message.message_id or ""), dates.read_moment(message.timestamp)
+            grouped["tool", message.name].append(ToolUse(part, not find_failure(message.content), at=at))
     return [_make_candidate(kind, name, calls) for (kind, name), calls in grouped.items()]
 
 
-def _list_named_calls(used_tools: Sequence[UsedTool]) -> list[dict[str, Any]]:
+def _name_calls(used_tools: Sequence[UsedTool]) -> list[ToolUse]:
     """Return the named calls: with their ids, else with an id of their content and number among equal calls."""
     occurrences: dict[str, int] = defaultdict(int)
     calls = []
@@ -54,14 +55,13 @@ def _list_named_calls(used_tools: Sequence[UsedTool]) -> list[dict[str, Any]]:
         if not used.call_id:
             occurrences[call_id] += 1
             call_id = f"{call_id}{_NUMBERED}{occurrences[call_id]}"
-        calls.append({"id": call_id, **asdict(used)})
+        calls.append(ToolUse(call_id, used.ok, used.seconds, used.note))
     return calls
 
 
 def list_call_ids(candidates: Iterable[CandidateMemory]) -> list[str]:
     """Return the ids of the calls of tools that the commit names."""
-    uses = (use["id"] for candidate in candidates for use in candidate.facts.get("uses", ()))
-    return [use_id for use_id in uses if use_id.startswith(_CALL)]
+    return [use.use_id for item in candidates for use in item.uses if use.use_id.startswith(_CALL)]
 
 
 def renumber_calls(candidates: Sequence[CandidateMemory], counted: Iterable[str]) -> list[CandidateMemory]:
@@ -72,41 +72,29 @@ def renumber_calls(candidates: Sequence[CandidateMemory], counted: Iterable[str]
         if separator:
             last[name] = max(last.get(name, 0), int(number))
 
-    def renumber(use: Mapping[str, Any]) -> Mapping[str, Any]:
-        name, separator, number = str(use["id"]).rpartition(_NUMBERED)
+    def renumber(use: ToolUse) -> ToolUse:
+        name, separator, number = use.use_id.rpartition(_NUMBERED)
         is_numbered = separator and name.startswith(_CALL)
-        return {**use, "id": f"{name}{_NUMBERED}{last.get(name, 0) + int(number)}"} if is_numbered else use
+        return replace(use, use_id=f"{name}{_NUMBERED}{last.get(name, 0) + int(number)}") if is_numbered else use
 
-    return [
-        replace(item, facts={**item.facts, "uses": [renumber(use) for use in item.facts["uses"]]})
-        if item.facts.get("uses")
-        else item
-        for item in candidates
-    ]
+    return [replace(item, uses=[renumber(use) for use in item.uses]) for item in candidates]
 
 
-def _read_answer(session_uri: str, message: Message) -> dict[str, Any]:
-    part = uri.part_uri(session_uri, message.message_id or "")
-    is_ok = not find_failure(message.content)
-    return {"id": part, "ok": is_ok, "seconds": None, "note": "", "at": dates.moment_of(message.timestamp)}
-
-
-def _make_candidate(kind: str, name: str, uses: Sequence[Mapping[str, Any]]) -> CandidateMemory:
+def _make_candidate(kind: str, name: str, uses: Sequence[ToolUse]) -> CandidateMemory:
     category = MemoryCategory.SKILLS if kind == "skill" else MemoryCategory.TOOLS
-    calls = [{key: use[key] for key in ("id", "ok", "seconds", "note", "at") if key in use} for use in uses]
-    sources = [use["id"] for use in uses if not str(use["id"]).startswith(_CALL)]
-    facts = {"uses": calls, "name": name, "said_at": max((use.get("at") or "" for use in uses), default="") or None}
-    return CandidateMemory(category, name, f"{name}: {len(calls)}", sources, facts=facts)
+    sources = [use.use_id for use in uses if not use.use_id.startswith(_CALL)]
+    said_at = max(use.at or "" for use in uses)
+    return CandidateMemory(category, name, f"{name}: {len(uses)}", sources, said_at=said_at, uses=uses)
 
 
-def count_uses(earlier: Mapping[str, Any], uses: Sequence[Mapping[str, Any]], noted_at: str | None) -> dict[str, Any]:
+def count_uses(earlier: Mapping[str, Any], uses: Sequence[ToolUse], noted_at: str) -> dict[str, Any]:
     """Return statistics with further calls in them; a call whose time is not known was made when it was noted."""
-    times = [time for time in (earlier.get("last_used"), *(use.get("at") or noted_at for use in uses)) if time]
-    seconds = [float(use["seconds"]) for use in uses if use.get("seconds") is not None]
+    times = [time for time in (earlier.get("last_used"), *(use.at or noted_at for use in uses)) if time]
+    seconds = [float(use.seconds) for use in uses if use.seconds is not None]
     return {
         "calls": earlier.get("calls", 0) + len(uses),
-        "success": earlier.get("success", 0) + sum(1 for use in uses if use["ok"]),
-        "failure": earlier.get("failure", 0) + sum(1 for use in uses if not use["ok"]),
+        "success": earlier.get("success", 0) + sum(use.ok for use in uses),
+        "failure": earlier.get("failure", 0) + sum(not use.ok for use in uses),
         "last_used": max(times) if times else None,
         "total_seconds": round(earlier.get("total_seconds", 0.0) + sum(seconds), 6),
     }
@@ -116,13 +104,13 @@ def make_layers(
     candidate: CandidateMemory, before: str, earlier: Mapping[str, Any], stats: Mapping[str, Any]
 ) -> dict[str, str]:
     """Return the layers of a skill or a tool: new statistics, and its notes and a person's text unchanged."""
-    name = str(candidate.facts.get("name") or candidate.routing_key)
+    name = candidate.routing_key
     kind = "Skill" if candidate.category is MemoryCategory.SKILLS else "Tool"
     old = before.removeprefix(_format_statistics(kind, name, earlier))
     notes = [line for line in old.split("\n") if line]
-    for use in candidate.facts.get("uses", ()):
-        note = f"- {_format_note(use)}"
-        if str(use.get("note", "")).strip() and len(notes) < _MAX_NOTES and note not in notes:
+    for use in candidate.uses:
+        note = f"- {'' if use.ok else 'failed: '}{shorten(one_line(use.note), _MAX_NOTE)}"
+        if use.note.strip() and len(notes) < _MAX_NOTES and note not in notes:
             notes.append(note)
     said = _format_statistics(kind, name, stats)
     return split_layers("\n".join([said, "", *notes]) if notes else said)
@@ -145,8 +133,3 @@ def _format_statistics(kind: str, name: str, stats: Mapping[str, Any]) -> str:
     last = f"; last used {stats['last_used'][:10]}" if stats.get("last_used") else ""
     calls = f"{stats['calls']} call{'s' if stats['calls'] != 1 else ''}"
     return f"{kind} {name}: {calls}, {stats['success']} succeeded, {stats['failure']} failed{pace}{last}."
-
-
-def _format_note(use: Mapping[str, Any]) -> str:
-    outcome = "" if use["ok"] else "failed: "
-    return f"{outcome}{shorten(one_line(str(use['note'])), _MAX_NOTE)}"

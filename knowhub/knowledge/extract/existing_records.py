@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, Final
 
-from knowhub.conversations.recalled import normalize_words, plain_lines
+from knowhub.conversations.recalled import list_plain_lines, normalize_words
 from knowhub.conversations.sentences import Fold
 from knowhub.conversations.statements import read_values
 from knowhub.core import scopes
@@ -94,7 +94,7 @@ class ExistingRecords:
 
     def list_lines(self) -> frozenset[str]:
         """Return the lines of the records, to find quotations of them."""
-        return frozenset(line for stored in self._records for line in plain_lines(stored.row["content"]))
+        return frozenset(line for stored in self._records for line in list_plain_lines(stored.row["content"]))
 
     def list_about_user(self, limit: int) -> list[ExistingRecord]:
         """Return records about the user, for a model to point at: the similar ones, then the newest.

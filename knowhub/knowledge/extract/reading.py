@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from knowhub.conversations.change_checks import read_lasting_values
-from knowhub.conversations.dates import day_of
+from knowhub.conversations.dates import read_day
 from knowhub.conversations.memory_changes import FORGET, REPLACE, UPDATE, MemoryChange
 from knowhub.conversations.messages import Message
 from knowhub.conversations.secrets import COVER
@@ -61,7 +61,7 @@ def make_candidate(
     sources = [messages[number] for number in cited]
     kind, category = _classify(change, sources)
     domain = change.fields.get("domain")
-    said_on = max(filter(None, (day_of(message.timestamp) for message in sources)), default=None)
+    said_on = max(filter(None, (read_day(message.timestamp) for message in sources)), default=None)
     values, ended = read_lasting_values(change.statement, said_on) if change.category == PROFILE else ({}, {})
     return KnowledgeCandidate(
         category,

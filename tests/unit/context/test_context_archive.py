@@ -8,7 +8,7 @@ from knowhub.context.commit.session_node import (
     MAX_ABSTRACT,
     MAX_OVERVIEW,
     SessionLine,
-    key_lines,
+    choose_lines,
     summarize_lines,
     summarize_session,
 )
@@ -129,11 +129,11 @@ def test_repeated_sentences_are_left_out() -> None:
         SessionLine("b", "The red fox jumps over fences again.", 1),
     ]
 
-    assert len(key_lines([*lines, SessionLine("b", "Pears " * 60, 2)], 300)) == 1
+    assert len(choose_lines([*lines, SessionLine("b", "Pears " * 60, 2)], 300)) == 1
 
 
 def test_a_sentence_too_long_for_the_summary_is_skipped() -> None:
     lines = [SessionLine("a", "billing disk migration " * 30, 0), SessionLine("b", "The billing disk migration.", 1)]
 
-    assert key_lines(lines, 60) == [lines[1]]
+    assert choose_lines(lines, 60) == [lines[1]]
     assert len(summarize_lines(lines[:1], 60)) <= 60

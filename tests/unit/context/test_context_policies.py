@@ -1,7 +1,7 @@
 """Merging candidates into stored memories: no fact is lost, and no fact is stored twice."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from knowhub.context.commit.context_writer import ContextWriter
 from knowhub.context.commit.memory_page import MAX_CONTENT, edit_page
 from knowhub.context.commit.policies import build_plan, find_target
-from knowhub.context.commit_model import CandidateMemory, WriteAction
+from knowhub.context.commit_model import CandidateMemory, ChangedMemory, StatementFacts, ToolUse, WriteAction
 from knowhub.context.model import MemoryCategory
 from knowhub.conversations.recalled import normalize_words
 from knowhub.core.operation import Row
@@ -22,10 +22,15 @@ from tests.fakes.memory_store import MemoryStore
 FIRST_DAY, NEXT_DAY = "2026-05-07T10:00:00Z", "2026-05-08T10:00:00Z"
 
 
-def candidate(category: MemoryCategory, content: str, key: str = "work", **facts: Any) -> CandidateMemory:  # noqa: ANN401 -- any facts
-    source = str(facts.pop("source", "ctx://default/users/li/sessions/s1/m1"))
-    told = {"said_at": FIRST_DAY, **facts}
-    return CandidateMemory(category, key, content, [source], facts=told)
+def candidate(
+    category: MemoryCategory,
+    content: str,
+    key: str = "work",
+    message: str = "s1/m1",
+    **fields: Any,  # noqa: ANN401 -- any fields
+) -> CandidateMemory:
+    source = f"ctx://default/users/li/sessions/{message}"
+    return CandidateMemory(category, key, content, [source], **{"said_at": FIRST_DAY, **fields})
 
 
 class PolicyAccount:
@@ -83,7 +88,7 @@ def test_extraction_does_not_replace_edited_text() -> None:
         MemoryCategory.PREFERENCES,
         "Answer in German.",
         "reply language",
-        is_single=True,
+        facts=StatementFacts(is_single=True),
         said_at="2030-01-01T00:00:00Z",
     )
     action, after = account.apply(newer)
@@ -92,27 +97,14 @@ def test_extraction_does_not_replace_edited_text() -> None:
     assert list_statements(after) == ["Answer in French."]
 
 
-def test_statements_in_the_old_layout_are_still_read() -> None:
-    account = PolicyAccount()
-    _, row = account.apply(candidate(MemoryCategory.PROFILE, "x", topic="work"))
-    old = {name: value for name, value in row["metadata"].items() if name not in ("statements", "history")}
-    content = "## work\n- I work as a nurse. (2026-05-07, session s1)\n\n## home\n- I live in Rome."
-    account.writer.merge_node(memory_spaces(), row["id"], {"content": content, "metadata": old})
-
-    _, after = account.apply(candidate(MemoryCategory.PROFILE, "I am 34 years old.", topic="age", said_at=NEXT_DAY))
-
-    assert list_statements(after) == ["I work as a nurse.", "I live in Rome.", "I am 34 years old."]
-    assert after["metadata"]["statements"][0]["said_at"] == "2026-05-07T00:00:00Z"
-
-
 def test_a_late_older_statement_replaces_nothing() -> None:
     account = PolicyAccount()
     account.apply(
-        candidate(MemoryCategory.PROFILE, "I live in Oslo.", topic="home", values={"home": "oslo"}, said_at=NEXT_DAY)
+        candidate(MemoryCategory.PROFILE, "I live in Oslo.", facts=StatementFacts({"home": "oslo"}), said_at=NEXT_DAY)
     )
 
     action, row = account.apply(
-        candidate(MemoryCategory.PROFILE, "I live in Rome.", topic="home", values={"home": "rome"})
+        candidate(MemoryCategory.PROFILE, "I live in Rome.", facts=StatementFacts({"home": "rome"}))
     )
 
     assert action is WriteAction.SKIP
@@ -126,21 +118,21 @@ def test_a_late_older_statement_replaces_nothing() -> None:
 )
 def test_a_profile_keeps_every_uncontradicted_statement(said: Sequence[tuple[str, str]]) -> None:
     account = PolicyAccount()
-    spoken = [(topic, text) for topic, text in said if any(char.isalnum() for char in text)]
+    spoken = [text for _, text in said if any(char.isalnum() for char in text)]
 
-    rows = [account.apply(candidate(MemoryCategory.PROFILE, text, topic=topic))[1] for topic, text in spoken]
+    rows = [account.apply(candidate(MemoryCategory.PROFILE, text))[1] for text in spoken]
 
     kept = {normalize_words(text) for text in list_statements(rows[-1])} if rows else set()
-    assert all(normalize_words(text) in kept for _, text in spoken)
+    assert all(normalize_words(text) in kept for text in spoken)
 
 
 def test_edited_lines_of_a_profile_keep_their_positions() -> None:
     account = PolicyAccount()
-    _, row = account.apply(candidate(MemoryCategory.PROFILE, "I work as a nurse.", topic="work"))
+    _, row = account.apply(candidate(MemoryCategory.PROFILE, "I work as a nurse."))
     edited = edit_page(row, {**row, "content": "My notes\n" + row["content"] + "\nThe end."}, 1.7e9)
     account.writer.merge_node(memory_spaces(), row["id"], edited)
 
-    _, after = account.apply(candidate(MemoryCategory.PROFILE, "I lead a ward.", topic="work"))
+    _, after = account.apply(candidate(MemoryCategory.PROFILE, "I lead a ward."))
 
     assert list_statements(after) == ["My notes", "I work as a nurse.", "The end.", "I lead a ward."]
     assert [statement["by"] for statement in after["metadata"]["statements"]] == ["person", "rules", "person", "rules"]
@@ -148,12 +140,14 @@ def test_edited_lines_of_a_profile_keep_their_positions() -> None:
 
 def test_a_line_that_a_person_wrote_stays_theirs_where_it_is_said_again() -> None:
     account = PolicyAccount()
-    told: dict[str, Any] = {"topic": "home", "values": {"home": "rome"}, "said_at": NEXT_DAY}
-    _, row = account.apply(candidate(MemoryCategory.PROFILE, "I live in Oslo.", topic="home", values={"home": "oslo"}))
+    _, row = account.apply(candidate(MemoryCategory.PROFILE, "I live in Oslo.", facts=StatementFacts({"home": "oslo"})))
     edited = edit_page(row, {**row, "content": f"{row['content']}\nI live in Rome."}, 1.7e9)
     account.writer.merge_node(memory_spaces(), row["id"], edited)
 
-    _, after = account.apply(candidate(MemoryCategory.PROFILE, "I live in Rome.", **told))
+    told = candidate(
+        MemoryCategory.PROFILE, "I live in Rome.", facts=StatementFacts({"home": "rome"}), said_at=NEXT_DAY
+    )
+    _, after = account.apply(told)
 
     assert [(item["text"], item["by"]) for item in after["metadata"]["statements"]] == [("I live in Rome.", "person")]
 
@@ -162,11 +156,7 @@ def test_a_repeated_statement_adds_only_its_source() -> None:
     account = PolicyAccount()
     account.apply(candidate(MemoryCategory.PREFERENCES, "I love oolong.", "tea"))
 
-    action, row = account.apply(
-        candidate(
-            MemoryCategory.PREFERENCES, "I really love oolong!", "tea", source="ctx://default/users/li/sessions/s1/m2"
-        )
-    )
+    action, row = account.apply(candidate(MemoryCategory.PREFERENCES, "I really love oolong!", "tea", message="s1/m2"))
 
     assert action is WriteAction.MERGE
     assert list_statements(row) == ["I love oolong."]
@@ -205,9 +195,9 @@ def test_statements_of_an_event_are_never_overwritten(said: Sequence[tuple[str, 
         before[key] = row["content"]
 
 
-def change_candidate(target: str, text: str, instead_of: str, **facts: Any) -> CandidateMemory:  # noqa: ANN401 -- any facts
-    told = {"target": target, "instead_of": instead_of, "said_at": NEXT_DAY, **facts}
-    return candidate(MemoryCategory.EVENTS, text, text, source="ctx://default/users/li/sessions/s2/m9", **told)
+def change_candidate(target: str, text: str, instead_of: str, **kind: bool) -> CandidateMemory:
+    changes = ChangedMemory(target, instead_of, **kind)
+    return candidate(MemoryCategory.EVENTS, text, text, "s2/m9", said_at=NEXT_DAY, changes=changes)
 
 
 def test_a_change_replaces_the_statement_that_it_names() -> None:
@@ -244,17 +234,18 @@ def test_a_memory_is_deleted_with_its_last_statement() -> None:
     assert [text for text, _, _ in list_history(twice)] == ["Has a cat.", "The cat is grey."]
 
 
-def uses(*calls: Mapping[str, Any]) -> list[dict[str, Any]]:
-    return [{"id": f"call:{n}", "ok": True, "seconds": None, "note": "", **call} for n, call in enumerate(calls)]
-
-
 def test_tool_statistics_add_up_and_make_the_text() -> None:
     account = PolicyAccount()
     account.apply(
-        candidate(MemoryCategory.TOOLS, "x", "grep", uses=uses({"seconds": 1.0}, {"ok": False, "note": "no such file"}))
+        candidate(
+            MemoryCategory.TOOLS,
+            "x",
+            "grep",
+            uses=[ToolUse("1", seconds=1.0), ToolUse("2", ok=False, note="no such file")],
+        )
     )
 
-    _, row = account.apply(candidate(MemoryCategory.TOOLS, "x", "grep", uses=uses({"seconds": 2.0, "at": NEXT_DAY})))
+    _, row = account.apply(candidate(MemoryCategory.TOOLS, "x", "grep", uses=[ToolUse("3", seconds=2.0, at=NEXT_DAY)]))
 
     assert row["metadata"]["stats"] == {
         "calls": 3,
@@ -269,17 +260,17 @@ def test_tool_statistics_add_up_and_make_the_text() -> None:
 
 def test_edited_text_about_a_tool_is_kept() -> None:
     account = PolicyAccount()
-    _, row = account.apply(candidate(MemoryCategory.TOOLS, "x", "grep", uses=uses({})))
+    _, row = account.apply(candidate(MemoryCategory.TOOLS, "x", "grep", uses=[ToolUse("1")]))
     account.writer.merge_node(memory_spaces(), row["id"], {"content": row["content"] + "\n\nPrefer rg."})
 
-    _, after = account.apply(candidate(MemoryCategory.TOOLS, "x", "grep", uses=uses({})))
+    _, after = account.apply(candidate(MemoryCategory.TOOLS, "x", "grep", uses=[ToolUse("1")]))
 
     assert after["content"] == f"{after['abstract']}\n\nPrefer rg."
 
 
 @pytest.mark.parametrize("category", [item for item in MemoryCategory if item is not MemoryCategory.SESSIONS])
 def test_an_erased_memory_is_not_written_again(category: MemoryCategory) -> None:
-    new = candidate(category, "I moved.", "i moved", uses=uses({}))
+    new = candidate(category, "I moved.", "i moved", uses=[ToolUse("1")])
 
     plan = build_plan(new, memory_spaces(), lambda _uri: {"erased": True, "deleted": True, "version": 3})
 

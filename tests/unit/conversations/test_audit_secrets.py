@@ -9,7 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from knowhub.conversations.secrets import PIECE_CHARS, excerpt, find_possible_secrets, find_secrets, pieces, redacted
+from knowhub.conversations.secrets import (
+    PIECE_CHARS,
+    find_possible_secrets,
+    find_secrets,
+    make_excerpt,
+    mask_secrets,
+    pieces,
+)
 
 RNG = random.Random(5)
 ALPHANUMERIC = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
@@ -269,7 +276,7 @@ def test_the_first_20_are_shown_and_all_are_withheld() -> None:
     secrets = [f"hunter{number}Xq!z" for number in range(50)]
     text = " ".join(f"password: {secret} ;" for secret in secrets)
 
-    shown, withheld, safe = find_secrets(text), find_possible_secrets(text), redacted(text)
+    shown, withheld, safe = find_secrets(text), find_possible_secrets(text), mask_secrets(text)
 
     assert len(shown) == 20
     assert [text[item.start : item.end] for item in withheld] == secrets
@@ -285,7 +292,7 @@ def test_harmless_text_has_no_secrets(text: str) -> None:
 def test_excerpts_never_hold_the_secret(text: str, secret: str) -> None:
     (found,) = find_secrets(text)
 
-    shown = (found.redacted, redacted(text), excerpt(text, 1000))
+    shown = (found.redacted, mask_secrets(text), make_excerpt(text, 1000))
 
     assert all(secret not in item for item in shown)
     assert all(secret[2:-2] not in item for item in shown)
@@ -310,6 +317,6 @@ def test_a_secret_is_found_across_pieces_of_a_long_text() -> None:
 
 @given(st.text(alphabet=st.characters(codec="utf-8"), max_size=300))
 def test_redaction_removes_every_secret_and_nothing_else(text: str) -> None:
-    shown = redacted(text)
+    shown = mask_secrets(text)
 
     assert shown == text if not find_secrets(text) else find_secrets(shown) == []

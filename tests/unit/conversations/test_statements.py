@@ -303,6 +303,8 @@ def test_a_value_that_may_be_no_name_replaces_nothing(said: str) -> None:
         ("my sister gets married on 14 May", "2027-05-14"),
         ("I booked a table for 5 December.", "2026-12-05"),
         ("The review was moved to 9 December.", "2026-12-09"),
+        ("I've got a workshop with Carla on 7 December", "2026-12-07"),
+        ("My draft reached 4,700 words by 3 May.", None),
         ("我约了12月5号看牙", "2026-12-05"),
         ("看牙改到12月9号了。", "2026-12-09"),
         ("12月5号要去上海了", "2026-12-05"),

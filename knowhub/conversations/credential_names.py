@@ -1,0 +1,13 @@
+"""How people call what must stay secret: choices of a regular expression, in lower case."""
+
+from typing import Final
+
+PASSWORD: Final = "password|passwd|passphrase|passcode|pwd"  # noqa: S105 -- names, no password
+PASSWORD_ZH: Final = "密码|密碼|口令|暗号|暗號"  # noqa: S105 -- names, no password
+KEY_ZH: Final = "密匙|密钥|密鑰|秘钥|令牌"
+ONE_TIME_CODE_ZH: Final = "验证码|驗證碼"
+
+
+def list_names(*choices: str) -> tuple[str, ...]:
+    """Return the names in these choices."""
+    return tuple(name for choice in choices for name in choice.split("|"))
