@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 
 from knowhub.core.errors import InvalidInput
 from knowhub.core.near_duplicates import normalize_text
-from knowhub.knowledge.evidence import confidence
 from knowhub.knowledge.evolve.merging import (
     MAX_MERGED_CHARS,
     has_same_sentence,
@@ -22,14 +21,6 @@ from tests.builders import START, knowledge_row
 
 def make_row(content: str, task: str = "", **fields: Any) -> dict[str, Any]:  # noqa: ANN401 -- any field
     return knowledge_row(fields.pop("row_id", content or "row"), content=content, task=task, **fields)
-
-
-def make_evidence(
-    helpful: int = 1, harmful: int = 0, score: int = 3, **histories: list[dict[str, str]]
-) -> dict[str, Any]:
-    empty: dict[str, Any] = {"helpful_history": [], "harmful_history": []}
-    counted = empty | {"score": score, "helpful": helpful, "harmful": harmful} | histories
-    return counted | {"confidence": confidence(counted, START)}
 
 
 @pytest.mark.parametrize(
@@ -113,7 +104,9 @@ def test_cases_are_ordered_by_time_and_limited_to_the_newest_fifty() -> None:
     old = [{"task": f"a{number}", "timestamp": f"2026-01-01T00:00:{number:02}Z"} for number in range(40)]
     new = [{"task": f"b{number}", "timestamp": f"2026-01-01T00:00:{number:02}Z"} for number in range(40)]
 
-    joined = merge_evaluation(make_evidence(helpful_history=old), [make_evidence(helpful_history=new)], START)
+    fresh = knowledge_row()["eval"]
+
+    joined = merge_evaluation(fresh | {"helpful_history": old}, [fresh | {"helpful_history": new}], START)
 
     shown = [case["task"] for case in joined["helpful_history"]]
     assert (len(shown), shown[0], shown[-2:]) == (50, "a15", ["a39", "b39"])

@@ -162,6 +162,8 @@ async def test_feedback_without_a_model_is_used_once_there_is_one(settings: Sett
         )
         moved = await read_record(api, "knowledge-20260101-aaaa")
 
+    assert (kept["evolved"], kept["diff"], kept["degraded"]) == (False, None, [])
+    assert "no language model; the words are kept" in kept["detail"]
     assert kept["eval"]["kept_words"] == [FEEDBACK]
     assert (used["content"], used["owner"], "kept_words" in used["eval"]) == (AFTER, kept["owner"], False)
     assert model.read_prompt()["feedback"] == FEEDBACK
@@ -178,17 +180,6 @@ async def test_a_model_that_is_down_is_not_asked_for_every_stored_feedback(setti
         await hub.knowledge.evolution.apply_pending_feedback(hub.store.accounts)
 
     assert len(model.questions) == 3
-
-
-async def test_without_a_model_nothing_is_degraded_and_the_answer_says_why(settings: Settings) -> None:
-    async with open_server(settings) as api:
-        row_id = await save_record(api)
-
-        done = await evolve(api, row_id, add_helpful_case={"task": "t"})
-
-        assert (done["evolved"], done["diff"], done["degraded"]) == (False, None, [])
-        assert "no language model; the words are kept" in done["detail"]
-        assert done["eval"]["helpful"] == 2
 
 
 async def test_a_model_that_finds_nothing_to_change_changes_nothing(
