@@ -227,15 +227,21 @@ def test_saved_text_has_no_effect_on_the_terminal(cli: Cli) -> None:
         assert "\x07" not in printed
 
 
-def test_the_doctor_finds_a_damaged_line_and_ends_with_1(cli: Cli) -> None:
+@pytest.fixture
+def damaged(cli: Cli) -> bytes:
+    """Damage the second of three saved records, and return the segment as it was."""
     for number in range(3):
         cli.json("save", "--content", f"number {number}")
     healthy = cli("doctor", "--json")
     assert (healthy.code, healthy.json["problems"]) == (0, 0)
     content = (cli.data / SEGMENT).read_bytes()
-    lines = content.splitlines(keepends=True)
-    offset = len(lines[0]) + len(lines[1])
     (cli.data / SEGMENT).write_bytes(content.replace(b"number 1", b"number 7"))
+    return content
+
+
+def test_the_doctor_finds_a_damaged_line_and_ends_with_1(cli: Cli, damaged: bytes) -> None:
+    lines = damaged.splitlines(keepends=True)
+    offset = len(lines[0]) + len(lines[1])
 
     ill = cli("doctor", "--json")
 
@@ -266,12 +272,8 @@ def test_a_model_of_no_use_is_named_by_the_doctor_and_at_start_and_words_go_on(c
     assert (ready["degraded"], problem in ready["embedder"]["problems"][0]) == (["embedder"], True)
 
 
+@pytest.mark.usefixtures("damaged")
 def test_a_damaged_log_is_repaired_and_written_again(cli: Cli) -> None:
-    for number in range(3):
-        cli.json("save", "--content", f"number {number}")
-    content = (cli.data / SEGMENT).read_bytes()
-    (cli.data / SEGMENT).write_bytes(content.replace(b"number 1", b"number 7"))
-
     repaired = cli("doctor", "--repair", "--json")
     result = cli("doctor")
 

@@ -18,7 +18,7 @@ import pytest
 
 from tests.e2e.command_line import Cli, environment
 from tests.e2e.forking import variables_for_scripts
-from tests.e2e.server_process import Server, start_server
+from tests.e2e.server_process import Server, run_server
 
 DATA = Path(__file__).parents[1] / "data" / "hosts"
 PAYLOADS: dict[str, dict[str, dict[str, Any]]] = json.loads((DATA / "payloads.json").read_text("utf-8"))
@@ -54,11 +54,8 @@ class Person:
 def li(tmp_path: Path) -> Iterator[Person]:
     home = tmp_path / "home"
     home.mkdir()
-    server = start_server(tmp_path / "data", HOME=str(home))
-    try:
+    with run_server(tmp_path / "data", HOME=str(home)) as server:
         yield Person(home, server, Cli(tmp_path / "data"))
-    finally:
-        server.stop()
 
 
 def run_hook(hook: dict[str, Any], payload: dict[str, Any], home: Path, **variables: str) -> tuple[str, float]:
@@ -131,14 +128,11 @@ def test_with_a_key_the_lines_are_sent_and_the_key_names_the_caller(tmp_path: Pa
     cli = Cli(tmp_path / "data")
     key = cli.json("keys", "create", "--user-id", "li")["key"]
     # Another home: this server cannot find the transcript.
-    server = start_server(tmp_path / "data", KNOWHUB_AUTH="api-key", HOME=str(tmp_path))
-    try:
+    with run_server(tmp_path / "data", KNOWHUB_AUTH="api-key", HOME=str(tmp_path)) as server:
         Person(home, server, cli).run("connect", "codex", "--url", server.url, "--with-key")
         assert key not in "".join(path.read_text("utf-8") for path in home.rglob("*") if path.is_file())
         run_session(home, "codex", "first", (DATA / "codex.jsonl").read_text("utf-8"), KNOWHUB_API_KEY=key)
         assert recalls(home, "codex", KNOWHUB_API_KEY=key)
-    finally:
-        server.stop()
 
 
 @pytest.mark.parametrize("host", sorted(FILES))

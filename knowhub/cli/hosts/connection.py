@@ -22,9 +22,10 @@ _ENV_KEY: Final = f"${{env:{KEY_VARIABLE}}}"
 _HTTP_SECONDS: Final = 1
 # The program ends by itself before.
 _COMMAND_SECONDS: Final = 3
-_SHOWS: Final = ("SessionStart", "UserPromptSubmit")
-_CAPTURES: Final = ("PreCompact", "Stop", "SessionEnd")
+_EVENTS: Final = ("SessionStart", "UserPromptSubmit", "PreCompact", "Stop", "SessionEnd")
 _CURSOR_EVENTS: Final = ("sessionStart", "preCompact", "stop", "sessionEnd")
+# At the others, what was said is captured.
+_SHOWING_EVENTS: Final = frozenset({"SessionStart", "UserPromptSubmit", "sessionStart"})
 _CURSOR_FILE: Final = '{\n  "version": 1\n}\n'
 _LOCAL: Final = frozenset({"127.0.0.1", "localhost", "::1"})
 
@@ -73,7 +74,7 @@ class Connection:
             hook["allowedEnvVars"] = [KEY_VARIABLE]
         return {**hook, "timeout": _HTTP_SECONDS}
 
-    def make_command(self, host: str, event: str, *, is_capture: bool) -> str:
+    def make_command(self, host: str, event: str) -> str:
         """Return a command line that sends what the host gives it on stdin."""
         words = [
             sys.executable,
@@ -82,16 +83,15 @@ class Connection:
             str(PLUGIN / "hooks" / "hook.py"),
             self._make_url(f"/api/hooks/{host}/{event}"),
         ]
-        if is_capture and not self.reads_files:
+        if event not in _SHOWING_EVENTS and not self.reads_files:
             words.append("--send-transcript")
         if self.has_key:
             words.append("--with-key")
         return shlex.join(words)
 
-    def make_command_hook(self, host: str, event: str, *, is_capture: bool) -> dict[str, Any]:
+    def make_command_hook(self, host: str, event: str) -> dict[str, Any]:
         """Return a hook that the host runs as a command."""
-        command = self.make_command(host, event, is_capture=is_capture)
-        return {"type": "command", "command": command, "timeout": _COMMAND_SECONDS}
+        return {"type": "command", "command": self.make_command(host, event), "timeout": _COMMAND_SECONDS}
 
     def make_server_edit(self, path: Path, keys: Sequence[str], variable: str, **more: str) -> McpServer:
         """Return the MCP server for a JSON file, in which `variable` is the key."""
@@ -108,16 +108,13 @@ def make_claude_hooks(connection: Connection) -> dict[str, dict[str, Any]]:
 
     HTTP costs no process. A start takes commands only, and of an end that fails by HTTP the user is warned.
     """
-    hooks = {}
-    for event in (*_SHOWS, *_CAPTURES):
-        is_capture = event in _CAPTURES
-        is_http = event not in {"SessionStart", "SessionEnd"} and (connection.reads_files or not is_capture)
-        hooks[event] = (
-            connection.make_http_hook("claude", event)
-            if is_http
-            else connection.make_command_hook("claude", event, is_capture=is_capture)
-        )
-    return hooks
+    by_http = {"UserPromptSubmit", *(("PreCompact", "Stop") if connection.reads_files else ())}
+    return {
+        event: connection.make_http_hook("claude", event)
+        if event in by_http
+        else connection.make_command_hook("claude", event)
+        for event in _EVENTS
+    }
 
 
 def list_claude_edits(connection: Connection) -> tuple[FileEdit, FileEdit]:
@@ -139,10 +136,7 @@ def list_codex_edits(connection: Connection) -> tuple[FileEdit, FileEdit]:
     folder = connection.config or connection.home / ".codex"
     if connection.folder is not None:
         folder = connection.folder / ".codex"
-    hooks = {
-        event: connection.make_command_hook("codex", event, is_capture=event in _CAPTURES)
-        for event in (*_SHOWS, *_CAPTURES)
-    }
+    hooks = {event: connection.make_command_hook("codex", event) for event in _EVENTS}
     key_values = {"bearer_token_env_var": KEY_VARIABLE}
     values = {"url": connection.mcp_url, **(key_values if connection.has_key else {})}
     return (
@@ -154,10 +148,7 @@ def list_codex_edits(connection: Connection) -> tuple[FileEdit, FileEdit]:
 def list_cursor_edits(connection: Connection) -> tuple[FileEdit, FileEdit]:
     """Return the hooks and the MCP server of Cursor."""
     folder = (connection.folder or connection.home) / ".cursor"
-    hooks = {
-        event: {"command": connection.make_command("cursor", event, is_capture=event != "sessionStart")}
-        for event in _CURSOR_EVENTS
-    }
+    hooks = {event: {"command": connection.make_command("cursor", event)} for event in _CURSOR_EVENTS}
     return (
         Hooks(folder / "hooks.json", hooks, "/api/hooks/cursor/", is_grouped=False, begin=_CURSOR_FILE),
         connection.make_server_edit(folder / "mcp.json", ("mcpServers", SERVER), _ENV_KEY),
