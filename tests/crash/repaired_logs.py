@@ -1,6 +1,7 @@
 """Directories with a log that a test damages and repairs, and what they should hold."""
 
-from collections.abc import Callable
+import random
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -93,6 +94,14 @@ def change_line(path: Path, line: int, change: Callable[[bytes], bytes]) -> int:
     lines[line] = change(lines[line])
     path.write_bytes(b"".join(lines))
     return offset
+
+
+def iter_tails(*sizes: int) -> Iterator[bytes]:
+    """Yield tails of NUL and of garbage."""
+    rng = random.Random(13)
+    for size in sizes:
+        yield bytes(size)
+        yield rng.randbytes(size)
 
 
 def flip(line: bytes) -> bytes:

@@ -1,12 +1,12 @@
 """A base that is cut after each byte, or has a tail: recovered exactly, or reported."""
 
-import random
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.crash import compaction_store
+from tests.crash.repaired_logs import iter_tails
 
 pytestmark = pytest.mark.anyio
 
@@ -16,18 +16,11 @@ EVERY = [
 ]
 
 
-def iter_tails() -> Iterator[bytes]:
-    rng = random.Random(13)
-    for size in (1, 2, 512, 4095, 4096, 8192):
-        yield bytes(size)
-        yield rng.randbytes(size)
-
-
 def iter_damages(good: bytes, step: int) -> Iterator[bytes]:
     """Yield prefixes, the longest first, and the whole with tails."""
     yield from (good[:length] for length in range(len(good) - 1, -1, -step))
     yield b""
-    yield from (good + tail for tail in iter_tails())
+    yield from (good + tail for tail in iter_tails(1, 2, 512, 4095, 4096, 8192))
 
 
 @pytest.mark.parametrize("step", EVERY)

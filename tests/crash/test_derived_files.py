@@ -20,6 +20,7 @@ from knowhub.knowledge.model import SearchQuery
 from knowhub.settings import Settings
 from knowhub.stores.files.projections.record_files import record_path
 from tests.builders import local, new_knowledge
+from tests.crash.repaired_logs import iter_tails
 from tests.hubs import open_search_hub, save_record
 
 pytestmark = pytest.mark.anyio
@@ -128,13 +129,6 @@ def iter_damages(data: bytes) -> Iterator[bytes]:
     yield from (b"", data[:-1], data + random.Random(11).randbytes(8192))
 
 
-def iter_tails() -> Iterator[bytes]:
-    rng = random.Random(11)
-    for size in (1, 2, 7, 64, 511, 512, 513, 4095, 4096, 4097, 8191, 8192):
-        yield bytes(size)
-        yield rng.randbytes(size)
-
-
 @pytest.mark.parametrize("kind", KINDS)
 async def test_a_derived_file_cut_short_or_with_a_tail_changes_no_answer(tmp_path: Path, kind: str) -> None:
     source = tmp_path / "source"
@@ -172,5 +166,5 @@ async def test_every_prefix_of_every_derived_file_changes_no_answer(tmp_path: Pa
                 # A hub freezes what it has loaded: the threads of thousands of closed indexes would wait in here.
                 gc.unfreeze()
                 gc.collect()
-        for tail in iter_tails():
+        for tail in iter_tails(1, 2, 7, 64, 511, 512, 513, 4095, 4096, 4097, 8191, 8192):
             await check_damage(source, path, data + tail, expected)

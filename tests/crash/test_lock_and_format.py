@@ -12,6 +12,7 @@ from knowhub.stores.files.lock import LockFile, Position
 from knowhub.stores.files.store import StoreOptions
 from tests.archives import read_folder
 from tests.builders import local, new_knowledge, open_domain, open_files, rows_of
+from tests.crash.repaired_logs import iter_tails
 from tests.fakes.faulty_files import FaultyFileSystem
 
 pytestmark = pytest.mark.anyio
@@ -37,12 +38,8 @@ async def read_rows(folder: Path) -> dict[str, bytes]:
 
 def iter_damages(lengths: Iterable[int]) -> Iterator[tuple[int | None, bytes]]:
     """Yield what is left of a file, and its tail: each length without one, and all with NUL and with garbage."""
-    rng = random.Random(3)
-    for length in lengths:
-        yield length, b""
-    for size in (1, 7, 512, 4095, 4096, 8192):
-        yield None, bytes(size)
-        yield None, rng.randbytes(size)
+    yield from ((length, b"") for length in lengths)
+    yield from ((None, tail) for tail in iter_tails(1, 7, 512, 4095, 4096, 8192))
 
 
 def iter_lengths() -> Iterator[int]:

@@ -65,6 +65,18 @@ def test_a_rewrite_that_changes_a_length_is_refused_and_leaves_no_file(tmp_path:
     assert sorted(path.name for path in tmp_path.iterdir()) == ["segment-00000001.jsonl", "segment-00000002.jsonl"]
 
 
+def test_a_segment_before_a_damaged_header_is_not_rewritten(tmp_path: Path) -> None:
+    log = close_segment(tmp_path, 2)
+    following = tmp_path / "segment-00000002.jsonl"
+    following.write_bytes(b"#" + following.read_bytes()[1:])
+
+    with pytest.raises(OSError, match=r"segment-00000002\.jsonl does not say where the segment before it ends"):
+        rewrite_file(FileSystem(), log, 1, bytes)
+
+    log.close()
+    assert len(list(tmp_path.iterdir())) == 2
+
+
 class WatchedFiles(FileSystem):
     """Records the writes, syncs, renames and removals made in the thread of the event loop."""
 

@@ -1,7 +1,6 @@
 """Run decisions one after another, each on the state that includes the decisions before it."""
 
 import asyncio
-import operator
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -64,7 +63,7 @@ class Batch:
     now: float
     offset: int
     next_seq: int
-    run_decision: RunDecision = operator.call
+    run_decision: RunDecision
     decided: list[DecidedOperation] = field(default_factory=list)
     answers: list[tuple[Request, Sequence[Outcome] | Exception]] = field(default_factory=list)
     size: int = 0

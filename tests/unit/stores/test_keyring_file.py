@@ -84,28 +84,20 @@ async def test_a_full_disk_is_reported_as_such(tmp_path: Path) -> None:
         await vault.new_key(ACCOUNT, ID)
 
 
-async def test_a_malformed_foreign_keyring_is_not_imported(tmp_path: Path) -> None:
-    keyring = FileKeyring(FileSystem(), DataDirectory(tmp_path / "data"), 10)
+async def test_a_malformed_or_unreadable_foreign_keyring_is_not_imported(tmp_path: Path) -> None:
+    files = FaultyFileSystem()
+    keyring = FileKeyring(files, DataDirectory(tmp_path / "data"), 10)
     theirs = tmp_path / "keyring.json"
     theirs.write_bytes(b"[]")
 
     with pytest.raises(Unavailable, match="no keyring"):
         await keyring.import_keys(theirs)
     theirs.write_bytes(keyring_text({"first": KEY}))
+    files.begin(Plan(fail_at=1, kinds=("read",)))
+    with pytest.raises(Unavailable, match=r"keyring\.json"):
+        await keyring.import_keys(theirs)
+    assert await keyring.keys() == {}
     await keyring.import_keys(theirs)
     await keyring.import_keys(tmp_path / "none.json")
 
     assert await keyring.keys() == {"first": KEY}
-
-
-async def test_an_unreadable_foreign_keyring_is_not_imported(tmp_path: Path) -> None:
-    files = FaultyFileSystem()
-    keyring = FileKeyring(files, DataDirectory(tmp_path / "data"), 10)
-    theirs = tmp_path / "keyring.json"
-    theirs.write_bytes(keyring_text({"first": KEY}))
-    files.begin(Plan(fail_at=1, kinds=("read",)))
-
-    with pytest.raises(Unavailable, match=r"keyring\.json"):
-        await keyring.import_keys(theirs)
-
-    assert await keyring.keys() == {}
