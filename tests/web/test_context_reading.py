@@ -133,8 +133,10 @@ async def test_a_target_limits_the_search_to_its_subtree(api: httpx.AsyncClient)
     below = await search_memories(
         api, "划船", categories="sessions", target_uri="ctx://default/users/local/sessions/s-2"
     )
+    user = await search_memories(api, "划船", categories="sessions", target_uri="ctx://default/users/local")
 
     assert {item["uri"].split("/")[-2] for item in everywhere} == {"s-1", "s-2"}
+    assert user == everywhere
     assert {item["uri"].split("/")[-2] for item in below} == {"s-2"}
 
 

@@ -1,19 +1,23 @@
-"""The summary of a session stops quoting a message that was forgotten."""
+"""The summary of a session stops quoting a message that was forgotten, and only who may forget it does."""
 
 import asyncio
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from knowhub.bootstrap import Hub
+from knowhub.context import edits
 from knowhub.context.commit.parts import SUMMARISED_MESSAGES
 from knowhub.context.commit.session_node import remove_message
 from knowhub.context.commit_model import CommitOptions, SessionCommit
 from knowhub.context.model import NODES, PARTS
 from knowhub.context.queries import list_parts
 from knowhub.conversations.messages import Message
+from knowhub.core.errors import Forbidden
+from knowhub.core.request_context import Role
 from tests.builders import caller, open_files
 from tests.context_rows import draft, node_row, part_rows
 from tests.hubs import open_search_hub
@@ -72,6 +76,11 @@ async def test_a_long_session_is_summarised_again_from_its_newest_messages(tmp_p
 
     assert write.after["metadata"]["message_count"] == SUMMARISED_MESSAGES + 2
     assert write.after["overview"].startswith(f"{SUMMARISED_MESSAGES} messages")
+
+
+async def test_a_reader_may_not_change_what_they_own(hub: Hub) -> None:
+    with pytest.raises(Forbidden):
+        edits.get_editable_summary(hub.store.view("default"), replace(LI, role=Role.READER), SESSION, None)
 
 
 async def test_a_commit_during_forgetting_does_not_restore_the_text(hub: Hub) -> None:
