@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
+from knowhub.conversations.doubt_words import FICTION, FICTION_ZH, IF_ZH, JEST_ZH, MAYBE, MAYBE_ZH, PAST_ZH, UNREAL_ZH
 from knowhub.conversations.messages import Message
 from knowhub.conversations.sentence_ends import CLAUSE_END, iter_sentences
 from knowhub.conversations.statement_forms import CANCELLED, INSTRUCTION, REQUEST
@@ -48,28 +49,26 @@ _IF: Final = re.compile(
     r"(?! (?:you|your|i'm not mistaken|i (?:remember|recall|am not mistaken)|possible|needed|necessary|any|not|so)\b)"
     r"(?P<mine> (?:that )?(?:i|we|i'\w{1,2}|we'\w{1,2})\b)?"
     r"|\b(?:i|we) wish(?:ed)?\b(?! (?:to|for|you)\b)|\bif only\b|^\W{0,3}had (?:i|we)\b|\bhypothetically\b|\bwhat if\b"
-    r"|(?:如果|要是|假如|假设|假定|假使|倘若|若是|比方说|想象|但愿|希望)(?!你|您|没记错|可以|方便|需要|不行|没问题)(?P<mine_zh>[^，。]{0,4}[我咱])?"
+    rf"|(?:{IF_ZH}|比方说|想象|但愿|希望)(?!你|您|没记错|可以|方便|需要|不行|没问题)(?P<mine_zh>[^，。]{{0,4}}[我咱])?"
 )
 # Words of doubt: what follows them is no statement («my parrot might be ill»).
 _HEDGE: Final = re.compile(
-    r"\b(?:maybe|perhaps|possibly|might)\b(?! (?:you|it's|that's|because|this|that)\b)|\b(?:i|we|he|she|it|they) may\b"
+    rf"\b(?:{MAYBE})\b(?! (?:you|it's|that's|because|this|that)\b)|\b(?:i|we|he|she|it|they) may\b"
     r"|\b(?:thinking (?:of|about)|considering) \w{1,20}ing\b"
     r"|\b(?:un|not )(?:sure|certain|decided) (?:if|whether|about)\b"
     r"|\bpossible that\b|\bcould (?:see|imagine|picture) (?:my|our)sel(?:f|ves)\b"
-    r"|也许|或许|说不定|没准|兴许|可能(?![性的])|考虑(?!到)|犹豫|不[确一]定|没想好|没决定"
+    rf"|{MAYBE_ZH}|可能(?![性的])|考虑(?!到)|犹豫|没决定"
     # What almost happened, what was said in jest, and what happens in a work did not happen: «in my novel …».
     r"|\b(?:nearly|almost) (?:took|bought|got|moved|joined|adopted|called|named|accepted|became|chose|went|signed)\b"
     r"|\bas a joke\b|\b(?:joked|pretended|lied)\b|\bin (?:my|the|this|a|his|her) (?:\w{1,12} )?"
-    r"(?:novel|story|film|movie|game|play|dream)\b|差一?点儿?就|开玩笑|(?:小说|故事|游戏|电影|电视剧|剧本|梦)里"
+    rf"(?:{FICTION})\b|差一?点儿?就|开玩笑|(?:{FICTION_ZH})里"
 )
 _UNREAL: Final = re.compile(
     r"\b(?:were|wasn't|wasnt|weren't|had|ever|wish)\b|\bif only\b|hypothetically|what if|\bimagin|\bsuppos|\bpretend"
     r"|\blet's say"
 )
 _WOULD: Final = re.compile(r"(?:\b(?:would|could|might)|\b\w{1,4}'d|\bid)\b(?! (?:like|love|prefer|rather)\b)")
-_UNREAL_ZH: Final = re.compile(
-    r"假如|假设|假使|倘若|就好了|早就|早做|哪天|做梦|说笑|玩笑|说说而已|哈哈|呵呵|嘿嘿|但愿|想象"
-)
+_UNREAL_ZH: Final = re.compile(rf"{UNREAL_ZH}|{JEST_ZH}|就好了|早就|早做|哪天|但愿|想象")
 # A question to the agent states nothing: «should I become a vegetarian?». A request may: «can you book my table?».
 _QUESTION: Final = re.compile(
     r"^\W{0,3}(?:(?:and|but|so|also|ok|okay|then|well|oh) )?(?:should|shall|do|does|did|is|are|was|were|am|will|would"
@@ -93,7 +92,7 @@ _REJECTS: Final = re.compile(
 _OVER: Final = re.compile(
     r"\b(?:i|we|he|she|they|who) used to\b|\bsold (?:the|my|our|it|his|her|that)\b"
     r"|\bg[ia]ve[ns]? (?:(?!old\b)\w{1,20} ){1,3}?away\b"
-    r"|(?:^|我)(?:以前|原来|从前(?!年))|曾经|转[让手卖]|卖[掉了]|送人了"
+    rf"|(?:^|我)(?:{PAST_ZH})|曾经|转[让手卖]|卖[掉了]|送人了"
 )
 _PAST_TENSE: Final = re.compile(r"\b(?:had|was|were|did|until|before|\w{2,20}[^e\W]ed)\b|[了过曾]")
 ENDED: Final = re.compile(

@@ -10,6 +10,7 @@ from datetime import date
 from typing import Final
 
 from knowhub.conversations.clause_evidence import ENDED, NEGATIVE, list_clauses
+from knowhub.conversations.doubt_words import FICTION, FICTION_ZH, IF_ZH, MAYBE, MAYBE_ZH
 from knowhub.conversations.messages import Message
 from knowhub.conversations.sentence_ends import CLAUSE_END, iter_sentences
 from knowhub.conversations.sentences import find_forget_request, mask_quoted, split_sentences
@@ -52,8 +53,8 @@ _WONDERS: Final = re.compile(
 )
 _CONDITION: Final = re.compile(
     r"\b(?:if|when|whenever|after|once|unless|in case|until|during|would|might|could|may|wish\w{0,3}|hypothe\w+"
-    r"|imagin\w+|dream\w{0,3}|suppos\w+|nearly|almost|jok\w+|pretend\w*|novel|story|film|movie|game|play\w*|maybe|perhaps|possibl[ey])\b|如果|要是|假如|假设|差点|玩笑|小说|故事|游戏|电影|剧|时|的话|若|万一|一旦|除非|之后"
-    r"|以后|希望|梦|可能|也许|或许|说不定|没准|兴许"
+    rf"|imagin\w+|dream\w{{0,3}}|suppos\w+|nearly|almost|jok\w+|pretend\w*|play\w+|possible|{FICTION}|{MAYBE})\b"
+    rf"|{IF_ZH}|{MAYBE_ZH}|{FICTION_ZH}|剧|差点|玩笑|时|的话|若|一旦|除非|之后|以后|希望|可能"
 )
 
 

@@ -6,6 +6,8 @@ All forms are matched against `sentences.Sentence.bare`: lower case, quotations 
 import re
 from typing import Final
 
+from knowhub.conversations.doubt_words import IF_ZH, JEST_ZH, MAYBE, MAYBE_ZH, PAST_ZH
+
 
 def any_of(*forms: str) -> re.Pattern[str]:
     """Return one pattern that matches any of several."""
@@ -91,13 +93,13 @@ POLITE: Final = any_of(
 )
 NOT_MEANT: Final = any_of(
     r"^(?:and |but )?(?:if|suppose|imagine|assuming|assume|what if|unless|let's say|even if|pretend)\b",
-    r"\b(?:maybe|perhaps|might|not sure|i guess|i wonder|possibly|would have|could have|i wish|pretend|not that i"
+    rf"\b(?:{MAYBE}|not sure|i guess|i wonder|would have|could have|i wish|pretend|not that i"
     r"|hypothetically|for example|e\.g\.|joking|kidding|lol|haha+|dreamed|dreamt|you'd think"
     r"|call me \S{1,20} but|not true|a (?:lie|joke)|(?:would|had|were) i|in (?:this|the|my|a) (?:story|game|dream))\b",
-    r"^(?:如果|假如|假设|要是|倘若|万一|即使|就算|除非|只要)|要是哪天|要是我|^[我你他她](?:如果|假如|假设|要是|倘若)|可能|也许|或许|好像|似乎|说不定|不确定|没想好|不一定"
-    r"|比如|例如|呵呵|哈哈|嘿嘿|玩笑|说笑|说说而已|做梦|还以为|不是说|没说|不用每|不必",
+    rf"^(?:{IF_ZH}|即使|就算|除非|只要)|要是哪天|要是我|^[我你他她](?:{IF_ZH})|可能|好像|似乎|{MAYBE_ZH}"
+    rf"|比如|例如|{JEST_ZH}|还以为|不是说|没说|不用每|不必",
 )
-PAST: Final = any_of(r"\b(?:used to|previously|formerly|back then|when i was|years ago)\b|以前|曾经|原来|小时候|从前")
+PAST: Final = any_of(r"\b(?:used to|previously|formerly|back then|when i was|years ago)\b", f"{PAST_ZH}|小时候")
 REPORTED: Final = any_of(
     r"(?<!\bi )(?<!\bwe )\b(?:said|says|say|told|tells|telling|asks|asked|wrote|writes|thinks|thought|claims|claimed"
     r"|suggests|suggested|recommends|insists|believes|reads|states|according to)\b|\bi (?:told|lied)\b(?! you\b)",
