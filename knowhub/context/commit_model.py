@@ -16,6 +16,8 @@ class WriteAction(StrEnum):
 
     CREATE = "create"
     MERGE = "merge"
+    # Earlier versions wrote it; answers to sessions of theirs are read from the log.
+    APPEND = "append"
     SKIP = "skip"
 
 

@@ -5,6 +5,7 @@ Each statement is a JSON object in the metadata of its node: `text`, `said_at`, 
 A statement that is no longer true has `valid_to`, `reason` and `replaced_by`, too.
 """
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -27,6 +28,8 @@ _MAX_HISTORY: Final = 200
 _MAX_SOURCES: Final = 200
 # What is longer is a document and no statement: it is kept as it is, and read for no value.
 _MAX_STATEMENT_CHARS: Final = 1_000
+# As earlier versions wrote a statement: «- I live in Rome. (2026-05-08, session s1)».
+_BULLET: Final = re.compile(r"^- (?P<text>.*?)(?: \((?P<day>\d{4}-\d\d-\d\d)?(?:, )?(?:session [^\s()]+)?\))?$")
 
 StoredStatement: TypeAlias = Mapping[str, Any]
 _normalize = lru_cache(maxsize=8_192)(normalize_words)
@@ -105,9 +108,22 @@ class MemoryPage:
 
 
 def read_page(row: Row | None) -> MemoryPage:
-    """Return the statements of a node's row; none where it is gone."""
-    metadata = row["metadata"] if row is not None and is_live(row) else {}
-    return MemoryPage(tuple(metadata.get(STATEMENTS, ())), tuple(metadata.get(HISTORY, ())))
+    """Return the statements of a node's row. A row that an earlier version wrote has them in its content."""
+    if row is None or not is_live(row):
+        return MemoryPage()
+    metadata = row["metadata"]
+    if STATEMENTS in metadata:
+        return MemoryPage(tuple(metadata[STATEMENTS]), tuple(metadata.get(HISTORY, ())))
+    sources, by = list(metadata.get("source_refs", ())), str(metadata.get("by") or "rules")
+    statements: list[StoredStatement] = []
+    for line in map(str.strip, str(row["content"]).split("\n")):
+        if not line or line.startswith(("#", "---")):
+            continue
+        match = _BULLET.match(line)
+        text, day = (match["text"], match["day"]) if match else (line, None)
+        said_at = f"{day}T00:00:00Z" if day else metadata.get("said_at") or ""
+        statements.append(make_statement(text, said_at, by, sources))
+    return MemoryPage(tuple(statements))
 
 
 def make_statement(

@@ -97,6 +97,19 @@ def test_extraction_does_not_replace_edited_text() -> None:
     assert list_statements(after) == ["Answer in French."]
 
 
+def test_statements_in_the_old_layout_are_still_read() -> None:
+    account = PolicyAccount()
+    _, row = account.apply(candidate(MemoryCategory.PROFILE, "x"))
+    old = {name: value for name, value in row["metadata"].items() if name not in ("statements", "history")}
+    content = "## work\n- I work as a nurse. (2026-05-07, session s1)\n\n## home\n- I live in Rome."
+    account.writer.merge_node(memory_spaces(), row["id"], {"content": content, "metadata": old})
+
+    _, after = account.apply(candidate(MemoryCategory.PROFILE, "I am 34 years old.", said_at=NEXT_DAY))
+
+    assert list_statements(after) == ["I work as a nurse.", "I live in Rome.", "I am 34 years old."]
+    assert after["metadata"]["statements"][0]["said_at"] == "2026-05-07T00:00:00Z"
+
+
 def test_a_late_older_statement_replaces_nothing() -> None:
     account = PolicyAccount()
     account.apply(
