@@ -175,11 +175,11 @@ class _Bare:
     async def search(self, ctx: RequestContext, question: str) -> object:
         groups = [visibility_facets(ctx.visible or frozenset()), frozenset({"category:sessions"})]
 
-        def sees(head: ContextSummary) -> bool:
-            return ctx.sees(head.audience)
+        def sees(summary: ContextSummary) -> bool:
+            return ctx.sees(summary.audience)
 
         found = await self._index.search(ACCOUNT, question, groups, sees, TOP_K)
-        hits = [ScoredHit(hit.head, hit.relevance) for hit in found.hits]
+        hits = [ScoredHit(hit.summary, hit.relevance) for hit in found.hits]
         return make_blocks(self._store.view(ACCOUNT), self._index, TypedQuery(question), hits, ctx)
 
 

@@ -59,13 +59,13 @@ class CommitBench:
 
     def parts(self, session: str = SESSION) -> list[Row]:
         view = self.store.view("default")
-        rows = [view.get(PARTS, head.uri) for head in list_parts(view, session)]
+        rows = [view.get(PARTS, summary.uri) for summary in list_parts(view, session)]
         return [row for row in rows if row is not None]
 
     def nodes(self) -> dict[str, Row]:
         """Return the live nodes by the end of their URIs, from the category on."""
         view = self.store.view("default")
-        rows = [view.get(NODES, head.uri) for head in list_memories(view) if not head.is_part]
+        rows = [view.get(NODES, summary.uri) for summary in list_memories(view) if not summary.is_part]
         return {row["id"].split("/", 5)[5].removeprefix("memories/"): row for row in rows if row is not None}
 
     def of(self, category: MemoryCategory) -> list[Row]:

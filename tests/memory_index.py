@@ -51,12 +51,12 @@ async def status_of(hub: Hub, ctx: RequestContext | None = None) -> OutboxStatus
 
 async def search_uris(hub: Hub, text: str, groups: Iterable[frozenset[str]] = (), account: str = ACCOUNT) -> list[str]:
     """Return the URIs that a search finds, best first."""
-    answer = await hub.indexes.memories.index.search(account, text, list(groups), lambda head: head.live, 100)
-    return [hit.head.uri for hit in answer.hits]
+    answer = await hub.indexes.memories.index.search(account, text, list(groups), lambda summary: summary.live, 100)
+    return [hit.summary.uri for hit in answer.hits]
 
 
 def list_live_summaries(hub: Hub, account: str = ACCOUNT) -> dict[int, ContextSummary]:
-    return {head.text_num: head for head in list_memories(hub.store.view(account))}
+    return {summary.text_num: summary for summary in list_memories(hub.store.view(account))}
 
 
 async def rebuild_vectors(hub: Hub, folder: Path) -> Mapping[int, bytes]:

@@ -16,9 +16,9 @@ State = dict[tuple[str, str], dict[str, Any]]
 def state_of(store: FileStore, account: str = "default") -> State:
     """Return every live row of an account by collection and id, without versions and times of change."""
     view = store.view(account)
-    infos = [head.id for head in view.newest(INFO_TABLE)]
+    infos = [summary.id for summary in view.newest(INFO_TABLE)]
     keys = [
-        *((KNOWLEDGE, head.id) for head in list_live_records(view)),
+        *((KNOWLEDGE, summary.id) for summary in list_live_records(view)),
         *((KEYWORDS, node.id) for node in list_keywords(view)),
         *((INFOS, info_id) for info_id in infos),
         *(

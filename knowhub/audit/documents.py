@@ -51,12 +51,12 @@ def document(view: View, collection: str, row_id: str) -> AuditDocument | None:
 async def _list_visible_ids(
     page: Callable[[int | None], Sequence[KnowledgeSummary | OwnedSummary]], ctx: RequestContext, pace: CooperativePause
 ) -> list[str]:
-    """Return the ids of all that the caller sees, newest first; `page` gives the heads before an ordinal."""
+    """Return the ids of all that the caller sees, newest first; `page` gives the summaries before an ordinal."""
     ids: list[str] = []
     before: int | None = None
-    while heads := page(before):
-        ids += (head.id for head in heads if ctx.sees(head.audience))
-        before = heads[-1].ordinal
+    while summaries := page(before):
+        ids += (summary.id for summary in summaries if ctx.sees(summary.audience))
+        before = summaries[-1].ordinal
         await pace.pause()
     return ids
 

@@ -155,8 +155,8 @@ class AuditRun:
             self._add(FindingKind.FEEDBACK_LOOP, AuditSeverity.WARNING, item, evidence, model.FEEDBACK_LOOP, related)
 
     def _is_seen(self, record_id: str) -> bool:
-        head = find_record(self._view, record_id)
-        return head is not None and self._ctx.sees(head.audience)
+        summary = find_record(self._view, record_id)
+        return summary is not None and self._ctx.sees(summary.audience)
 
     async def _quotes(self, number: int, item: AuditDocument) -> list[dict[str, Any]]:
         """Return the quotes of earlier rows in this one, and keep what later ones would quote of it."""

@@ -96,24 +96,24 @@ class MemoryAuthoring:
         target = parse_own_uri(ctx, to, "to")
 
         def decide(view: View) -> Draft | Unchanged:
-            head = edits.get_editable_summary(view, ctx, address, expected)
-            if MemoryCategory.SESSIONS in (head.category, target.category):
+            summary = edits.get_editable_summary(view, ctx, address, expected)
+            if MemoryCategory.SESSIONS in (summary.category, target.category):
                 raise InvalidInput.of("uri", "a session and its messages keep their URIs")
-            if not target.is_node or target.space != head.owner_space:
-                raise InvalidInput.of("to", f"must be the URI of a memory in {head.owner_space}")
-            if target.text == head.uri:
+            if not target.is_node or target.space != summary.owner_space:
+                raise InvalidInput.of("to", f"must be the URI of a memory in {summary.owner_space}")
+            if target.text == summary.uri:
                 return Unchanged()
             _check_free(view, ctx, target.text)
-            row = edits.row_at(view, head)
+            row = edits.row_at(view, summary)
             place = {"id": target.text, "parent_uri": target.parent, "category": str(target.category)}
             version = next_version(view.get(NODES, target.text))
-            moved = next_of({**row, **place, MOVED_FROM: head.uri}, row, view.now) | {"version": version}
+            moved = next_of({**row, **place, MOVED_FROM: summary.uri}, row, view.now) | {"version": version}
             gone = next_of({**row, "deleted": True, FORGOTTEN: True}, row, view.now)
-            pointing = _list_pointing(view, head.owner_space, head.uri)
-            followed = [_replace_target(other, head.uri, target.text, view.now) for other in pointing]
+            pointing = _list_pointing(view, summary.owner_space, summary.uri)
+            followed = [_replace_target(other, summary.uri, target.text, view.now) for other in pointing]
             return Draft(
                 "move_memory",
-                [Write(NODES, target.text, moved), Write(NODES, head.uri, gone)]
+                [Write(NODES, target.text, moved), Write(NODES, summary.uri, gone)]
                 + [Write(NODES, str(other["id"]), other) for other in followed],
             )
 
@@ -179,14 +179,14 @@ class MemoryAuthoring:
         permissions.check_can_write(ctx)
 
         def decide(view: View) -> Draft | Unchanged:
-            head = edits.get_editable_summary(view, ctx, address, expected)
-            row = edits.row_at(view, head)
+            summary = edits.get_editable_summary(view, ctx, address, expected)
+            row = edits.row_at(view, summary)
             after: Row | None = edits.apply_patch(
-                head, row, memory_page.complete_layers(head.category, row, patch), view.now
+                summary, row, memory_page.complete_layers(summary.category, row, patch), view.now
             )
             if after is None:
                 return Unchanged()
-            if head.category not in _WITHOUT_STATEMENTS:
+            if summary.category not in _WITHOUT_STATEMENTS:
                 after = memory_page.edit_page(row, after, view.now)
             return Draft("edit_memory", [Write(NODES, address, after)])
 
@@ -203,9 +203,9 @@ class MemoryAuthoring:
         permissions.check_can_write(ctx)
 
         def decide(view: View) -> Draft:
-            head = edits.get_editable_summary(view, ctx, address, expected)
-            session = session_node.remove_message(view, head, self._fold) if head.is_part else []
-            return Draft("delete_memory", [*session, *edits.deletion_writes(view, head, view.now)])
+            summary = edits.get_editable_summary(view, ctx, address, expected)
+            session = session_node.remove_message(view, summary, self._fold) if summary.is_part else []
+            return Draft("delete_memory", [*session, *edits.deletion_writes(view, summary, view.now)])
 
         return get_operation(await self._commit(ctx, LongDecision(decide), key)).operation_id
 
@@ -241,10 +241,10 @@ def _check_free(view: View, ctx: RequestContext, address: str) -> None:
 
 
 def _linkable_row(view: View, ctx: RequestContext, address: str) -> Row:
-    head = edits.get_editable_summary(view, ctx, address, None)
-    if head.is_part:
+    summary = edits.get_editable_summary(view, ctx, address, None)
+    if summary.is_part:
         raise InvalidInput.of("from_uri", "a message has no edges; link the memory")
-    return edits.row_at(view, head)
+    return edits.row_at(view, summary)
 
 
 def _is_edge(edge: Mapping[str, Any], to_uri: str, relation_type: str | None) -> bool:
@@ -257,9 +257,9 @@ def _relate(row: Row, edges: Sequence[Mapping[str, Any]], now: float) -> Write:
 
 def _list_pointing(view: View, space: str, address: str) -> Iterator[Row]:
     """Yield the nodes of a space that have an edge to a memory."""
-    for head in list_memories(view):
-        if not head.is_part and head.owner_space == space and head.uri != address:
-            row = view.get(NODES, head.uri)
+    for summary in list_memories(view):
+        if not summary.is_part and summary.owner_space == space and summary.uri != address:
+            row = view.get(NODES, summary.uri)
             if row is not None and is_live(row) and any(edge["to_uri"] == address for edge in row["relations"]):
                 yield row
 

@@ -31,9 +31,11 @@ _BLANKS: Mapping[str, Any] = {
 def _find_extracted_nodes(view: View, row: Mapping[str, Any]) -> list[tuple[str, str]]:
     """Name the live nodes that were extracted from a message, or from any of a session."""
     source, below = row["id"], f"{row['id']}/"
-    heads = (head for head in list_memories(view) if not head.is_part)
+    summaries = (summary for summary in list_memories(view) if not summary.is_part)
     return [
-        (NODES, head.uri) for head in heads if any(item == source or item.startswith(below) for item in head.sources)
+        (NODES, summary.uri)
+        for summary in summaries
+        if any(item == source or item.startswith(below) for item in summary.sources)
     ]
 
 

@@ -73,14 +73,14 @@ def _directory_id(collection: str, row_id: str) -> str | None:
 
 
 def _live_uris(view: View) -> Iterator[str]:
-    return (head.uri for head in list_memories(view) if not head.is_part)
+    return (summary.uri for summary in list_memories(view) if not summary.is_part)
 
 
 def _sources(view: View, uri: str) -> list[tuple[str, str]] | None:
-    head = find_memory(view, uri)
-    if head is None or not head.live:
+    summary = find_memory(view, uri)
+    if summary is None or not summary.live:
         return None
-    parts = list_parts(view, uri) if head.category is MemoryCategory.SESSIONS else ()
+    parts = list_parts(view, uri) if summary.category is MemoryCategory.SESSIONS else ()
     return [(NODES, uri), *((PARTS, part.uri) for part in parts)]
 
 

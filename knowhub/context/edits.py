@@ -35,32 +35,36 @@ def get_visible_summary(view: View, ctx: RequestContext, address: str) -> Contex
     if not place.is_node and not place.is_part:
         # The answer must not show whether the folder holds anything.
         raise NotFound(f"no memory with id {address!r}: it is a folder, which has no text; list what stands below it")
-    head = find_visible(view, ctx, place.text)
-    if head is None:
+    summary = find_visible(view, ctx, place.text)
+    if summary is None:
         raise NotFound.of("memory", address)
-    return head
+    return summary
 
 
-def row_at(view: View, head: ContextSummary) -> Row:
-    """Return the row behind a head. Raises NotFound where it has gone since."""
-    row = view.get(head.collection, head.uri)
+def row_at(view: View, summary: ContextSummary) -> Row:
+    """Return the row of a summary. Raises NotFound if it is gone."""
+    row = view.get(summary.collection, summary.uri)
     if row is None or row.get("deleted") or is_erased(row):
-        raise NotFound.of("memory", head.uri)
+        raise NotFound.of("memory", summary.uri)
     return row
 
 
-def get_redacted_row(view: View, ctx: RequestContext, head: ContextSummary) -> Row:
+def get_redacted_row(view: View, ctx: RequestContext, summary: ContextSummary) -> Row:
     """Return a node's row without references to hidden nodes. Raises NotFound."""
-    row = row_at(view, head)
-    return row if head.is_part or ctx.sees_everything else uri.redact_node(head.uri, row, visibility_check(view, ctx))
+    row = row_at(view, summary)
+    return (
+        row
+        if summary.is_part or ctx.sees_everything
+        else uri.redact_node(summary.uri, row, visibility_check(view, ctx))
+    )
 
 
 def visibility_check(view: View, ctx: RequestContext) -> uri.Sees:
     """Return whether the caller may see the node at a URI, also a deleted one. A URI never used hides nothing."""
 
     def sees(address: str) -> bool:
-        head = find_memory(view, address)
-        return head is None or ctx.sees(head.audience)
+        summary = find_memory(view, address)
+        return summary is None or ctx.sees(summary.audience)
 
     return sees
 
@@ -72,51 +76,51 @@ def is_row_seen(ctx: RequestContext, row: Row) -> bool:
 
 def get_editable_summary(view: View, ctx: RequestContext, address: str, expected: int | None) -> ContextSummary:
     """Return what the caller may change. Raises NotFound, Forbidden, and VersionConflict where `expected` is old."""
-    head = get_visible_summary(view, ctx, address)
-    if not ctx.can_edit(head.owner):
+    summary = get_visible_summary(view, ctx, address)
+    if not ctx.can_edit(summary.owner):
         raise Forbidden("only its owner may change or delete a memory")
-    if expected is not None and expected != head.version:
-        raise VersionConflict(head.version)
-    return head
+    if expected is not None and expected != summary.version:
+        raise VersionConflict(summary.version)
+    return summary
 
 
-def apply_patch(head: ContextSummary, row: Row, patch: Mapping[str, Any], now: float) -> dict[str, Any] | None:
+def apply_patch(summary: ContextSummary, row: Row, patch: Mapping[str, Any], now: float) -> dict[str, Any] | None:
     """Return a node's row with the layers of `patch`, None where that changes nothing.
 
     Raises InvalidInput for what was said: a transcript is forgotten in part, never edited.
     """
-    if head.is_part:
+    if summary.is_part:
         raise InvalidInput.of("uri", "what was said stays as it was said; a message can be deleted")
-    if head.category is MemoryCategory.SESSIONS and "content" in patch:
+    if summary.category is MemoryCategory.SESSIONS and "content" in patch:
         raise InvalidInput.of("content", "the content of a session is its messages; each can be deleted")
     changed = {"tags": {}, **row, **{name: patch[name] for name in EDITABLE if name in patch}}
     if not changed["tags"]:
         changed.pop("tags")
     if changed == row:
         return None
-    if head.category is MemoryCategory.SESSIONS and any(name in patch for name in LAYERS):
+    if summary.category is MemoryCategory.SESSIONS and any(name in patch for name in LAYERS):
         changed["metadata"] = {**changed["metadata"], BY: BY_PERSON}
     return next_of(changed, row, now)
 
 
-def deletion_writes(view: View, head: ContextSummary, now: float) -> list[Write]:
+def deletion_writes(view: View, summary: ContextSummary, now: float) -> list[Write]:
     """Say that a node or a message shall be gone; with a session go its messages."""
-    heads: Sequence[ContextSummary] = [head]
-    if head.category is MemoryCategory.SESSIONS and not head.is_part:
-        heads = [head, *list_parts(view, head.uri)]
-    rows = [(other.collection, row_at(view, other)) for other in heads]
+    summaries: Sequence[ContextSummary] = [summary]
+    if summary.category is MemoryCategory.SESSIONS and not summary.is_part:
+        summaries = [summary, *list_parts(view, summary.uri)]
+    rows = [(other.collection, row_at(view, other)) for other in summaries]
     return [
         Write(collection, row["id"], next_of({**row, "deleted": True, FORGOTTEN: True}, row, now))
         for collection, row in rows
     ]
 
 
-def node_of(head: ContextSummary, row: Row) -> ContextNode:
+def node_of(summary: ContextSummary, row: Row) -> ContextNode:
     """Return a node as it is shown with all of its layers; of a message every layer is the message, a long one cut."""
-    if head.is_part:
+    if summary.is_part:
         said = {name: row[name] for name in ("number", "role", "name", "message_id", "timestamp")}
         overview = shorten(row["content"], texts.MAX_MESSAGE_CHARS)
-        layers = {"abstract": head.abstract, "overview": overview, "content": row["content"]}
+        layers = {"abstract": summary.abstract, "overview": overview, "content": row["content"]}
         kind, metadata, edges = ContextType.SESSION.value, said, list[RelationEdge]()
     else:
         layers = {name: row[name] for name in LAYERS}
@@ -126,16 +130,16 @@ def node_of(head: ContextSummary, row: Row) -> ContextNode:
             for edge in row["relations"]
         ]
     return ContextNode(
-        uri=head.uri,
-        parent_uri=head.parent_uri,
+        uri=summary.uri,
+        parent_uri=summary.parent_uri,
         context_type=kind,
-        category=head.category.value,
-        owner_space=head.owner_space,
+        category=summary.category.value,
+        owner_space=summary.owner_space,
         **layers,
         metadata=metadata,
         relations=edges,
         tags=row.get("tags", {}),
-        version=head.version,
+        version=summary.version,
         created_at=row["created_at"],
         updated_at=row["updated_at"],
     )

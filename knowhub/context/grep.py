@@ -46,24 +46,24 @@ async def grep_memories(
     view = store.view(ctx.account)
     found: list[FoundLine] = []
     pace = CooperativePause()
-    for head in list(list_memories(view)):
-        if not ctx.sees(head.audience) or (place is not None and place not in head.facets):
+    for summary in list(list_memories(view)):
+        if not ctx.sees(summary.audience) or (place is not None and place not in summary.facets):
             continue
         await pace.pause()
-        row = store.view(ctx.account).get(head.collection, head.uri)
+        row = store.view(ctx.account).get(summary.collection, summary.uri)
         if row is not None and is_live(row):
-            found += _list_lines(head, row, wanted)
+            found += _list_lines(summary, row, wanted)
         if len(found) > limit:
             break
     return FoundLines(found[:limit], len(found) > limit)
 
 
-def _list_lines(head: ContextSummary, row: Row, wanted: str) -> Iterator[FoundLine]:
+def _list_lines(summary: ContextSummary, row: Row, wanted: str) -> Iterator[FoundLine]:
     # The content of a session is its messages, which are rows of their own.
-    is_session = head.category is MemoryCategory.SESSIONS and not head.is_part
+    is_session = summary.category is MemoryCategory.SESSIONS and not summary.is_part
     text = str(row["overview"] if is_session else row["content"])
     if wanted not in text.casefold():
         return
     for number, line in enumerate(text.split("\n"), start=1):
         if wanted in line.casefold():
-            yield FoundLine(head.uri, head.category.value, number, line.strip()[:_LINE_CHARS])
+            yield FoundLine(summary.uri, summary.category.value, number, line.strip()[:_LINE_CHARS])

@@ -71,13 +71,13 @@ class Outbox:
         oldest = now = self._clock.now()
         dead: list[OutboxEvent] = []
         missing = self._vectors.list_missing(ctx.account) if self._vectors is not None else ()
-        for number, (item, head) in enumerate(self._find_visible(ctx, missing), start=1):
+        for number, (item, summary) in enumerate(self._find_visible(ctx, missing), start=1):
             status = _get_status(item)
             counts[status] += 1
             if status is EventStatus.DEAD:
-                dead.append(_make_dead_letter(ctx.account, item, head))
+                dead.append(_make_dead_letter(ctx.account, item, summary))
             else:
-                oldest = min(oldest, head.updated_at)
+                oldest = min(oldest, summary.updated_at)
             if number % _COUNTED_PER_TURN == 0:
                 await asyncio.sleep(0)
         return OutboxStatus(
@@ -96,8 +96,8 @@ class Outbox:
         """
         permissions.check_can_write(ctx)
         if self._vectors is not None:
-            for item, head in self._find_visible(ctx, self._vectors.list_rejected(ctx.account)):
-                event = _make_dead_letter(ctx.account, item, head)
+            for item, summary in self._find_visible(ctx, self._vectors.list_rejected(ctx.account)):
+                event = _make_dead_letter(ctx.account, item, summary)
                 if event.event_id == event_id and _get_status(item) is EventStatus.DEAD:
                     await self._vectors.request_retry(ctx.account, item.row_id)
                     return replace(event, status=EventStatus.PENDING, retry_count=0, error="")
@@ -108,9 +108,9 @@ class Outbox:
     ) -> Iterator[tuple[MissingVector, ContextSummary]]:
         view = self._store.view(ctx.account)
         for item in missing:
-            head = find_memory(view, item.row_id)
-            if head is not None and ctx.sees(head.audience):
-                yield item, head
+            summary = find_memory(view, item.row_id)
+            if summary is not None and ctx.sees(summary.audience):
+                yield item, summary
 
 
 def _get_status(item: MissingVector) -> EventStatus:
@@ -121,14 +121,14 @@ def _get_status(item: MissingVector) -> EventStatus:
     return EventStatus.DEAD if item.retry_at is None else EventStatus.FAILED
 
 
-def _make_dead_letter(account: str, item: MissingVector, head: ContextSummary) -> OutboxEvent:
+def _make_dead_letter(account: str, item: MissingVector, summary: ContextSummary) -> OutboxEvent:
     return OutboxEvent(
-        hash_event(account, item.seq, head.uri, EventType.UPSERT_CONTEXT),
+        hash_event(account, item.seq, summary.uri, EventType.UPSERT_CONTEXT),
         EventType.UPSERT_CONTEXT,
-        head.uri,
-        {"account": account, "owner": head.owner, "collection": head.collection},
+        summary.uri,
+        {"account": account, "owner": summary.owner, "collection": summary.collection},
         EventStatus.DEAD,
         item.attempts,
-        head.updated_at,
+        summary.updated_at,
         REJECTED,
     )

@@ -22,8 +22,10 @@ _MAX_SOURCES = 32
 _GATHERED = frozenset({MemoryCategory.PREFERENCES, MemoryCategory.ENTITIES, MemoryCategory.PATTERNS})
 
 
-def head_of(collection: str, row: Row, text_num: int, earlier: ContextSummary | None = None) -> ContextSummary:
-    """Make the head of a row; `text_num` stays that of `earlier` while nothing that is searched has changed."""
+def summarize_row(
+    collection: str, row: Row, _ordinal: int, text_num: int, earlier: ContextSummary | None = None
+) -> ContextSummary:
+    """Return the summary of a row; `text_num` stays that of `earlier` while nothing that is searched has changed."""
     is_part = collection == PARTS
     address = str(row["id"])
     parent = uri.parent_of(address)
@@ -106,50 +108,50 @@ def _space(address: str) -> str:
     return "/".join(address.removeprefix(uri.SCHEME).split("/")[1:3])
 
 
-def _summarize(collection: str, row: Row, _ordinal: int, change: int, earlier: ContextSummary | None) -> ContextSummary:
-    return head_of(collection, row, change, earlier)
+def _sort_key(summary: ContextSummary) -> tuple[int, str]:
+    return summary.number, summary.uri
 
 
-def _sort_key(head: ContextSummary) -> tuple[int, str]:
-    return head.number, head.uri
-
-
-def _parent_folders(head: ContextSummary) -> Iterable[tuple[Hashable, Hashable, int]]:
-    path = [*uri.ancestors(head.parent_uri), head.parent_uri]
+def _parent_folders(summary: ContextSummary) -> Iterable[tuple[Hashable, Hashable, int]]:
+    path = [*uri.ancestors(summary.parent_uri), summary.parent_uri]
     return [(above, folder, 1) for above, folder in pairwise(path)]
 
 
-NODES_BY_TEXT: Final = Index[ContextSummary](NODES, "by_text", keys=lambda head: (head.text_num,), of_deleted=True)
+NODES_BY_TEXT: Final = Index[ContextSummary](
+    NODES, "by_text", keys=lambda summary: (summary.text_num,), of_deleted=True
+)
 NODES_BY_PARENT: Final = Index[ContextSummary](
-    NODES, "by_parent", keys=lambda head: (head.parent_uri,), order=_sort_key
+    NODES, "by_parent", keys=lambda summary: (summary.parent_uri,), order=_sort_key
 )
 # Memories by the messages that they come from, and by those that said what holds no more.
 NODES_BY_SOURCE: Final = Index[ContextSummary](
-    NODES, "by_source", keys=lambda head: {*head.sources, *head.outdated} if not head.is_part else ()
+    NODES, "by_source", keys=lambda summary: {*summary.sources, *summary.outdated} if not summary.is_part else ()
 )
 # Sessions that a model has not read to their end.
 NODES_TO_READ: Final = Index[ContextSummary](
     NODES,
     "to_read",
-    keys=lambda head: ("unread",) if head.unread else (),
-    order=lambda head: (head.waits_since, head.uri),
+    keys=lambda summary: ("unread",) if summary.unread else (),
+    order=lambda summary: (summary.waits_since, summary.uri),
 )
 FOLDERS: Final = Totals[ContextSummary](NODES, "folders", amounts=_parent_folders)
 NODE_TABLE: Final = TableSchema(
     NODES,
-    partial(_summarize, NODES),
+    partial(summarize_row, NODES),
     indexes=(NODES_BY_TEXT, NODES_BY_PARENT, NODES_BY_SOURCE, NODES_TO_READ),
     totals=(FOLDERS,),
     searched_value=texts.get_indexed_node,
 )
 
-PARTS_BY_TEXT: Final = Index[ContextSummary](PARTS, "by_text", keys=lambda head: (head.text_num,), of_deleted=True)
+PARTS_BY_TEXT: Final = Index[ContextSummary](
+    PARTS, "by_text", keys=lambda summary: (summary.text_num,), of_deleted=True
+)
 PARTS_BY_SESSION: Final = Index[ContextSummary](
-    PARTS, "by_session", keys=lambda head: (head.parent_uri,), order=_sort_key, target=NODES
+    PARTS, "by_session", keys=lambda summary: (summary.parent_uri,), order=_sort_key, target=NODES
 )
 PART_TABLE: Final = TableSchema(
     PARTS,
-    partial(_summarize, PARTS),
+    partial(summarize_row, PARTS),
     indexes=(PARTS_BY_TEXT, PARTS_BY_SESSION),
     searched_value=texts.get_indexed_part,
 )
@@ -157,14 +159,14 @@ SEARCHED_TEXTS: Final = (NODES_BY_TEXT, PARTS_BY_TEXT)
 
 
 def find_memory(view: View, address: str) -> ContextSummary | None:
-    """Return the head of a node or a part, of a deleted one too; None if the URI was never used."""
+    """Return the summary of a node or a part, of a deleted one too; None if the URI was never used."""
     return view.summary(NODE_TABLE, address) or view.summary(PART_TABLE, address)
 
 
 def find_visible(view: View, ctx: RequestContext, address: str) -> ContextSummary | None:
-    """Return the head of a live node or part that the caller sees."""
-    head = find_memory(view, address)
-    return head if head is not None and head.live and ctx.sees(head.audience) else None
+    """Return the summary of a live node or part that the caller sees."""
+    summary = find_memory(view, address)
+    return summary if summary is not None and summary.live and ctx.sees(summary.audience) else None
 
 
 def find_profile(view: View, ctx: RequestContext) -> ContextSummary | None:
@@ -174,7 +176,7 @@ def find_profile(view: View, ctx: RequestContext) -> ContextSummary | None:
 
 
 def list_memories(view: View) -> Iterator[ContextSummary]:
-    """Yield the head of every live node, and then of every live part, in the order of their creation."""
+    """Yield the summary of every live node, and then of every live part, in the order of their creation."""
     yield from view.rows(NODE_TABLE)
     yield from view.rows(PART_TABLE)
 
@@ -207,12 +209,12 @@ def message_id_of(part: ContextSummary) -> str:
 
 def list_neighbours(view: View, address: str, reach: int) -> Sequence[ContextSummary]:
     """Return the live rows around a node or a part: at most `reach` before it and after it, in order, without it."""
-    head = find_memory(view, address)
-    if head is None:
+    summary = find_memory(view, address)
+    if summary is None:
         return []
-    index = PARTS_BY_SESSION if head.is_part else NODES_BY_PARENT
-    before = list(islice(view.scan_desc(index, (head.parent_uri,), _sort_key(head)), reach))
-    after = (other for other in view.scan(index, head.parent_uri, _sort_key(head)) if other.uri != address)
+    index = PARTS_BY_SESSION if summary.is_part else NODES_BY_PARENT
+    before = list(islice(view.scan_desc(index, (summary.parent_uri,), _sort_key(summary)), reach))
+    after = (other for other in view.scan(index, summary.parent_uri, _sort_key(summary)) if other.uri != address)
     return [*reversed(before), *islice(after, reach)]
 
 

@@ -26,10 +26,10 @@ class MemoryLimits:
         """Whether anything is asked for."""
         return bool(self.tags or self.min_relevance or self.time.is_limiting)
 
-    def accept(self, head: ContextSummary) -> bool:
+    def accept(self, summary: ContextSummary) -> bool:
         """Return whether a memory has the tags and is of the time that is asked for."""
-        moment = head.updated_at if head.occurred_at is None else head.occurred_at
-        return self.time.contains(moment) and not any(tag.isdisjoint(head.facets) for tag in self.tags)
+        moment = summary.updated_at if summary.occurred_at is None else summary.occurred_at
+        return self.time.contains(moment) and not any(tag.isdisjoint(summary.facets) for tag in self.tags)
 
 
 @dataclass(frozen=True, slots=True)

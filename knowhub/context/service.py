@@ -53,21 +53,21 @@ def _walk(view: View, ctx: RequestContext, root: str, spaces: list[str] | None, 
             yield NodeSummary(folder, name, is_dir=True, has_children=True, category="", updated_at=None)
             if depth > 1:
                 yield from _walk(view, ctx, folder, spaces, depth - 1)
-    for head in list_memories_in(view, root):
-        if ctx.sees(head.audience):
-            yield _summary(view, head)
-            if depth > 1 and not head.is_part:
-                yield from _walk(view, ctx, head.uri, spaces, depth - 1)
+    for summary in list_memories_in(view, root):
+        if ctx.sees(summary.audience):
+            yield _summary(view, summary)
+            if depth > 1 and not summary.is_part:
+                yield from _walk(view, ctx, summary.uri, spaces, depth - 1)
 
 
-def _summary(view: View, head: ContextSummary) -> NodeSummary:
+def _summary(view: View, summary: ContextSummary) -> NodeSummary:
     return NodeSummary(
-        uri=head.uri,
-        name=head.uri.rpartition("/")[2] if head.is_part else head.name,
-        is_dir=not head.is_part,
-        has_children=not head.is_part and bool(list_memories_in(view, head.uri)),
-        category=head.category.value,
-        updated_at=clock.iso(head.updated_at),
+        uri=summary.uri,
+        name=summary.uri.rpartition("/")[2] if summary.is_part else summary.name,
+        is_dir=not summary.is_part,
+        has_children=not summary.is_part and bool(list_memories_in(view, summary.uri)),
+        category=summary.category.value,
+        updated_at=clock.iso(summary.updated_at),
     )
 
 

@@ -45,16 +45,18 @@ def list_sessions(
     view: View, ctx: RequestContext, limit: int, after: str | None = None
 ) -> tuple[list[SessionReading], str | None]:
     """Return the sessions that the caller sees, newest first, behind that with the URI `after`; and where to go on."""
-    heads: Iterator[ContextSummary] = (
-        head for head in view.newest(NODE_TABLE) if head.category is MemoryCategory.SESSIONS and ctx.sees(head.audience)
+    summaries: Iterator[ContextSummary] = (
+        summary
+        for summary in view.newest(NODE_TABLE)
+        if summary.category is MemoryCategory.SESSIONS and ctx.sees(summary.audience)
     )
     if after is not None:
-        heads = dropwhile(lambda head: head.uri != after, heads)
-        if next(heads, None) is None:
+        summaries = dropwhile(lambda summary: summary.uri != after, summaries)
+        if next(summaries, None) is None:
             raise InvalidInput.of("cursor", "names no session; begin without it")
-    found = list(islice(heads, limit + 1))
+    found = list(islice(summaries, limit + 1))
     more = found[limit - 1].uri if len(found) > limit else None
-    return [read_session(view, head) for head in found[:limit]], more
+    return [read_session(view, summary) for summary in found[:limit]], more
 
 
 def find_session(view: View, ctx: RequestContext, session_id: str) -> ContextSummary:
@@ -67,21 +69,21 @@ def find_session(view: View, ctx: RequestContext, session_id: str) -> ContextSum
     return get_visible_summary(view, ctx, address)
 
 
-def read_session(view: View, head: ContextSummary) -> SessionReading:
+def read_session(view: View, summary: ContextSummary) -> SessionReading:
     """Return how far a session is read."""
-    metadata = (view.get(NODES, head.uri) or {}).get("metadata", {})
+    metadata = (view.get(NODES, summary.uri) or {}).get("metadata", {})
     reading = get_reading(metadata)
     return SessionReading(
         session_id=str(metadata.get("session_id") or ""),
-        uri=head.uri,
+        uri=summary.uri,
         message_count=int(metadata.get("message_count", 0)),
         first_at=metadata.get("first_at"),
         last_at=metadata.get("last_at"),
         by_model=reading["by_model"],
         by_rules=reading["by_rules"],
         not_asked=reading["not_asked"],
-        waiting=head.unread,
-        waits_since=clock.iso(head.waits_since) if head.unread else None,
+        waiting=summary.unread,
+        waits_since=clock.iso(summary.waits_since) if summary.unread else None,
         dropped=[_format_dropped(why, count) for why, count in reading["dropped"]],
     )
 

@@ -8,7 +8,7 @@ from typing import Any, Final, TypeVar
 
 from knowhub.core.language_models import AnswerRejected, ChatFailed, ChatModel, ChatReply, ChatRequest, FailureReason
 from knowhub.core.operation import Row
-from knowhub.core.recall import HeadT, SearchHit, SearchHits
+from knowhub.core.recall import SearchableT, SearchHit, SearchHits
 
 FENCE = ("<data>", "</data>")
 # Inside the fence these could look like its end or like a new line; as JSON escapes they say the same. The last four
@@ -34,13 +34,13 @@ def make_question(function: str, task: str, data: Mapping[str, Any] | str, schem
 
 
 async def search_texts(
-    texts: Iterable[str], search: Callable[[str], Awaitable[SearchHits[HeadT]]]
-) -> list[SearchHit[HeadT]]:
+    texts: Iterable[str], search: Callable[[str], Awaitable[SearchHits[SearchableT]]]
+) -> list[SearchHit[SearchableT]]:
     """Return what is found for several texts: the best of each text first, then the second best of each.
 
     A row that is found for several texts comes several times. Nothing more is asked of an index that is degraded.
     """
-    ranked: list[Sequence[SearchHit[HeadT]]] = []
+    ranked: list[Sequence[SearchHit[SearchableT]]] = []
     for text in texts:
         # A search need not wait; give other requests a turn.
         await asyncio.sleep(0)

@@ -6,7 +6,7 @@ from typing import Final, Generic, Protocol, TypeVar
 
 from knowhub.core.request_context import RequestContext
 
-HeadT = TypeVar("HeadT", covariant=True)
+SearchableT = TypeVar("SearchableT", covariant=True)
 
 LEXICAL: Final = "lexical"
 VECTOR: Final = "vector"
@@ -29,16 +29,16 @@ class StageScore:
 
 
 @dataclass(frozen=True, slots=True)
-class SearchHit(Generic[HeadT]):
+class SearchHit(Generic[SearchableT]):
     """A row that recall found, with its relevance: the higher, the better. `parts` names the stages it came by."""
 
-    head: HeadT
+    summary: SearchableT
     relevance: float
     parts: tuple[StageScore, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class SearchHits(Generic[HeadT]):
+class SearchHits(Generic[SearchableT]):
     """What recall answers: hits best first, how many rows the index had not yet absorbed, and which part failed.
 
     `reach` is the relevance of a row that fits the query as well as can be: a share of it compares between queries.
@@ -46,7 +46,7 @@ class SearchHits(Generic[HeadT]):
     comes: 0 like unrelated texts, or without vectors, and 1 the same.
     """
 
-    hits: Sequence[SearchHit[HeadT]]
+    hits: Sequence[SearchHit[SearchableT]]
     index_lag: int
     degraded: Sequence[str] = ()
     reach: float = 1.0
@@ -54,7 +54,7 @@ class SearchHits(Generic[HeadT]):
     nearest: float = 0.0
 
 
-class SearchIndex(Protocol[HeadT]):
+class SearchIndex(Protocol[SearchableT]):
     """A search index over the texts of one family of rows. The caller supplies visibility and filters."""
 
     async def search(
@@ -62,9 +62,9 @@ class SearchIndex(Protocol[HeadT]):
         account: str,
         text: str,
         groups: Sequence[frozenset[str]],
-        accept: Callable[[HeadT], bool],
+        accept: Callable[[SearchableT], bool],
         limit: int,
-    ) -> SearchHits[HeadT]:
+    ) -> SearchHits[SearchableT]:
         """Return the `limit` most relevant rows that pass; fewer only if fewer pass.
 
         A row passes if it has one facet of each group, and `accept` returns True.

@@ -187,7 +187,7 @@ class SearchableRows(Generic[SummaryT]):
                 return row
         raise KeyError(row_id)
 
-    def heads(self) -> Iterator[SummaryT]:
+    def summaries(self) -> Iterator[SummaryT]:
         for table, _ in self._tables:
             yield from takewhile(self._is_within, table.rows())
 

@@ -8,16 +8,16 @@ from knowhub.core.collection import Collection, OnDelete, Reference
 from knowhub.core.operation import Row, View, is_live
 from knowhub.core.table_schema import Index, TableSchema
 from knowhub.resources import decisions
-from knowhub.resources.model import RESOURCES, REVEALS, ResourceHead
+from knowhub.resources.model import RESOURCES, REVEALS, ResourceSummary
 
 _ALL: Final = "all"
 
 
-def summarize(row: Row, _ordinal: int, _change: int, _earlier: ResourceHead | None) -> ResourceHead:
+def summarize(row: Row, _ordinal: int, _change: int, _earlier: ResourceSummary | None) -> ResourceSummary:
     """Return the summary of a resource."""
     _, _, audience = scopes.intern_access(row["owner"], tuple(row["scopes"]))
     expires_at = row.get("expires_at")
-    return ResourceHead(
+    return ResourceSummary(
         id=row["id"],
         live=is_live(row),
         audience=audience,
@@ -26,17 +26,19 @@ def summarize(row: Row, _ordinal: int, _change: int, _earlier: ResourceHead | No
     )
 
 
-BY_ID: Final = Index[ResourceHead](RESOURCES, "by_id", keys=lambda _head: (_ALL,), order=lambda head: head.id)
+BY_ID: Final = Index[ResourceSummary](
+    RESOURCES, "by_id", keys=lambda _summary: (_ALL,), order=lambda summary: summary.id
+)
 RESOURCE_TABLE: Final = TableSchema(RESOURCES, summarize, indexes=(BY_ID,))
 
 
-def list_resources(view: View, prefix: str, after: str | None) -> Iterator[ResourceHead]:
+def list_resources(view: View, prefix: str, after: str | None) -> Iterator[ResourceSummary]:
     """Yield the live resources whose ids begin with `prefix`, by id, only those after `after`."""
-    for head in view.scan(BY_ID, _ALL, max(prefix, after or "")):
-        if not head.id.startswith(prefix):
+    for summary in view.scan(BY_ID, _ALL, max(prefix, after or "")):
+        if not summary.id.startswith(prefix):
             return
-        if head.id != after:
-            yield head
+        if summary.id != after:
+            yield summary
 
 
 RESOURCE: Final = Collection(

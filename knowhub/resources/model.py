@@ -39,7 +39,7 @@ class ResourceQuery:
 
 
 @dataclass(frozen=True, slots=True)
-class ResourceHead:
+class ResourceSummary:
     """A resource without its text: what lists and references need. `expires_at` in seconds since the epoch."""
 
     id: str

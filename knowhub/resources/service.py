@@ -31,9 +31,9 @@ from knowhub.resources.model import (
     RESOURCES,
     REVEALS,
     NewResource,
-    ResourceHead,
     ResourcePage,
     ResourceQuery,
+    ResourceSummary,
     RevealedResource,
 )
 from knowhub.resources.vault import Vault
@@ -146,17 +146,17 @@ class ResourceService(OwnedRows):
         """Return the resources that pass every filter and that the caller sees, by id, without what is sealed."""
         await self._store.refresh(ctx.account)
 
-        def scan(view: View, last: ResourceHead | None) -> Iterator[ResourceHead]:
+        def scan(view: View, last: ResourceSummary | None) -> Iterator[ResourceSummary]:
             return list_resources(view, query.prefix, query.after if last is None else last.id)
 
-        def accept(view: View, head: ResourceHead) -> bool:
-            has_expired = head.expires_at is not None and head.expires_at <= view.now
-            return query.content_type in (None, head.content_type) and query.expired in (None, has_expired)
+        def accept(view: View, summary: ResourceSummary) -> bool:
+            has_expired = summary.expires_at is not None and summary.expires_at <= view.now
+            return query.content_type in (None, summary.content_type) and query.expired in (None, has_expired)
 
         found = await list_visible(self._store, ctx, Scan(RESOURCE_TABLE, scan), query.limit + 1, accept)
         view = self._store.view(ctx.account)
         return ResourcePage(
-            [self.show(view, ctx, self.find(view, ctx, head.id)) for head in found[: query.limit]],
+            [self.show(view, ctx, self.find(view, ctx, summary.id)) for summary in found[: query.limit]],
             found[query.limit - 1].id if len(found) > query.limit else None,
         )
 

@@ -19,7 +19,7 @@ from knowhub.core.projection import LogMark
 from knowhub.core.recall import MissingVector
 from knowhub.engine.account import SearchableRows, seq_of_change
 from knowhub.search.index_files import FollowingIndex
-from knowhub.search.texts import HeadT, Texts
+from knowhub.search.texts import SearchableT, Texts
 from knowhub.search.vector_files import Rejection, VectorFiles, VectorNote, make_rejection
 from knowhub.search.vectors import Matrix, Rows, Similarities, Vectors, make_row_type
 
@@ -42,10 +42,12 @@ class PendingText:
         return int.from_bytes(blake2b(self.text.encode("utf-8", "replace"), digest_size=8).digest(), "little")
 
 
-class AccountVectors(FollowingIndex[HeadT, VectorFiles]):
+class AccountVectors(FollowingIndex[SearchableT, VectorFiles]):
     """Follows the log like the lexical index. Vectors of another `model` are ignored."""
 
-    def __init__(self, folder: Path, records: SearchableRows[HeadT], texts: Texts, log: LogMark, model: str) -> None:
+    def __init__(
+        self, folder: Path, records: SearchableRows[SearchableT], texts: Texts, log: LogMark, model: str
+    ) -> None:
         super().__init__(VectorFiles(folder), records, texts, log)
         self._model = model
         self._note: VectorNote | None = None
@@ -93,11 +95,11 @@ class AccountVectors(FollowingIndex[HeadT, VectorFiles]):
         self._note = self.vectors = None
         self._load_pending()
 
-    def _note_change(self, head: HeadT) -> None:
+    def _note_change(self, summary: SearchableT) -> None:
         self._changes += 1
-        self._drop(head.id)
-        if head.live:
-            self._waiting[head.id] = head.text_num
+        self._drop(summary.id)
+        if summary.live:
+            self._waiting[summary.id] = summary.text_num
 
     async def compare(self, query: Matrix, groups: Sequence[frozenset[str]]) -> Similarities:
         """Compare a query with the records that have one facet of each group."""
@@ -106,16 +108,16 @@ class AccountVectors(FollowingIndex[HeadT, VectorFiles]):
         return await asyncio.to_thread(vectors.start_comparison(query, groups))
 
     async def find_best(
-        self, similarities: Similarities, accept: Callable[[HeadT], bool], limit: int
-    ) -> list[tuple[float, HeadT]]:
+        self, similarities: Similarities, accept: Callable[[SearchableT], bool], limit: int
+    ) -> list[tuple[float, SearchableT]]:
         """Return the `limit` accepted records that are most similar to a query."""
-        found: list[tuple[float, HeadT]] = []
+        found: list[tuple[float, SearchableT]] = []
         pace = CooperativePause()
         for value, number in similarities.iter_best(2 * limit):
-            head = self._records.by_text_num(number)
+            summary = self._records.by_text_num(number)
             # A vector of zeros says nothing.
-            if value and head is not None and accept(head):
-                found.append((value, head))
+            if value and summary is not None and accept(summary):
+                found.append((value, summary))
                 if len(found) == limit:
                     break
             await pace.pause()
@@ -261,7 +263,7 @@ class AccountVectors(FollowingIndex[HeadT, VectorFiles]):
         # Read now: later erases may not be in the written file.
         erases, kept = self._log.erases, self.vectors
         if kept is not None:
-            numbers = [head.text_num for head in self._records.heads() if head.text_num in kept]
+            numbers = [summary.text_num for summary in self._records.summaries() if summary.text_num in kept]
             await self._write_anew(await asyncio.to_thread(kept.rows, numbers), erases)
 
     def _make_note(self, numbers: Sequence[int], dimensions: int, erases: int) -> VectorNote:
@@ -323,15 +325,15 @@ class AccountVectors(FollowingIndex[HeadT, VectorFiles]):
         self._waiting = {row_id: number for row_id, number in known.items() if number not in by_number}
 
     def _is_current(self, number: int) -> bool:
-        head = self._records.by_text_num(number)
-        return head is not None and head.live
+        summary = self._records.by_text_num(number)
+        return summary is not None and summary.live
 
     def _is_stale(self) -> bool:
         if self._note is None or self._changes < _SPARED_ROWS:
             return False
         # Counting every record each second would be felt.
         self._changes = 0
-        live = sum(1 for _ in self._records.heads()) - len(self._waiting)
+        live = sum(1 for _ in self._records.summaries()) - len(self._waiting)
         return self._note.documents - live > max(_SPARED_ROWS, _WORTH_WRITING_ANEW * self._note.documents)
 
     async def _replace(self, rows: Rows) -> None:
@@ -342,23 +344,23 @@ class AccountVectors(FollowingIndex[HeadT, VectorFiles]):
         self.vectors = kept
 
     def _add(self, kept: Vectors, rows: Rows) -> None:
-        heads = [self._records.by_text_num(number) for number in rows["number"].tolist()]
-        is_current = np.array([head is not None for head in heads], bool)
-        kept.add(rows[is_current], [head.facets for head in heads if head is not None])
-        for head in heads:
-            if head is None:
+        summaries = [self._records.by_text_num(number) for number in rows["number"].tolist()]
+        is_current = np.array([summary is not None for summary in summaries], bool)
+        kept.add(rows[is_current], [summary.facets for summary in summaries if summary is not None])
+        for summary in summaries:
+            if summary is None:
                 continue
-            if self._get_missing_number(head.id) == head.text_num:
-                self._drop(head.id)
+            if self._get_missing_number(summary.id) == summary.text_num:
+                self._drop(summary.id)
 
     def _load_pending(self) -> None:
         """Note every record that has no vector."""
         kept = self.vectors
-        lacking = [head for head in self._records.heads() if kept is None or head.text_num not in kept]
+        lacking = [summary for summary in self._records.summaries() if kept is None or summary.text_num not in kept]
         self._waiting = {
-            head.id: head.text_num
-            for head in sorted(lacking, key=lambda head: head.text_num)
-            if head.id not in self._rejected or self._rejected[head.id].number != head.text_num
+            summary.id: summary.text_num
+            for summary in sorted(lacking, key=lambda summary: summary.text_num)
+            if summary.id not in self._rejected or self._rejected[summary.id].number != summary.text_num
         }
 
 

@@ -14,7 +14,7 @@ from knowhub.search.analysis import query_terms
 from knowhub.search.lexical import LexicalIndex
 from knowhub.search.monitored_embedder import MonitoredEmbedder
 from knowhub.search.scripts import ScriptSkill, ScriptSkills, is_zero
-from knowhub.search.texts import HeadT
+from knowhub.search.texts import SearchableT
 from knowhub.search.vector_index import VectorIndex
 from knowhub.search.vectors import Matrix
 
@@ -103,7 +103,7 @@ class QueryVectors:
         return found
 
 
-class HybridIndex(Generic[HeadT]):
+class HybridIndex(Generic[SearchableT]):
     """Implements the index ports of knowledge, memories and the tree.
 
     `weigh` returns the share of vectors in the score of a row.
@@ -111,10 +111,10 @@ class HybridIndex(Generic[HeadT]):
 
     def __init__(
         self,
-        lexical: LexicalIndex[HeadT],
-        vectors: VectorIndex[HeadT],
+        lexical: LexicalIndex[SearchableT],
+        vectors: VectorIndex[SearchableT],
         queries: QueryVectors,
-        weigh: Callable[[HeadT], float],
+        weigh: Callable[[SearchableT], float],
     ) -> None:
         self._lexical = lexical
         self._vectors = vectors
@@ -126,9 +126,9 @@ class HybridIndex(Generic[HeadT]):
         account: str,
         text: str,
         groups: Sequence[frozenset[str]],
-        accept: Callable[[HeadT], bool],
+        accept: Callable[[SearchableT], bool],
         limit: int,
-    ) -> SearchHits[HeadT]:
+    ) -> SearchHits[SearchableT]:
         """See `SearchIndex.search`. If the embedder fails, the search is lexical and `degraded` says so."""
         if not query_terms(text):
             return await self._lexical.search(account, text, groups, accept, limit)
@@ -152,12 +152,12 @@ class HybridIndex(Generic[HeadT]):
             degraded.append(EMBEDDER)
         if query is None:
             return replace(words, hits=words.hits[:limit], index_lag=lag, degraded=degraded)
-        accepted = {hit.head.id for hit in words.hits}
+        accepted = {hit.summary.id for hit in words.hits}
         similarities = await vectors.compare(query.vector, groups)
-        near = await vectors.find_best(similarities, lambda head: head.id in accepted or accept(head), many)
+        near = await vectors.find_best(similarities, lambda summary: summary.id in accepted or accept(summary), many)
         # Lexical results are compared with the query too.
         likeness = similarities.get_by_number(
-            head.text_num for head in (*(hit.head for hit in words.hits), *(head for _, head in near))
+            summary.text_num for summary in (*(hit.summary for hit in words.hits), *(summary for _, summary in near))
         )
         hits = combine_results(words.hits, near, likeness, query.reading, self._weigh, limit)
         nearest = _get_nearest(likeness, query.reading)
@@ -170,19 +170,19 @@ class HybridIndex(Generic[HeadT]):
     async def find_like(
         self,
         account: str,
-        head: HeadT,
+        summary: SearchableT,
         text: str,
         groups: Sequence[frozenset[str]],
-        accept: Callable[[HeadT], bool],
+        accept: Callable[[SearchableT], bool],
         limit: int,
-    ) -> list[tuple[float, HeadT]]:
+    ) -> list[tuple[float, SearchableT]]:
         """Return the rows whose vectors are nearest to that of a row with this text, each with its likeness.
 
         Likeness is 0 between unrelated texts and 1 for the same. Nothing is found for a row without a vector, and in
         scripts that the embedder does not read.
         """
         index = self._vectors.account(account)
-        own = None if index.vectors is None else index.vectors.get(head.text_num)
+        own = None if index.vectors is None else index.vectors.get(summary.text_num)
         try:
             reading = await self._queries.skills.get_skill(text)
         except EmbeddingFailed:
@@ -198,13 +198,13 @@ class HybridIndex(Generic[HeadT]):
 
 
 def combine_results(
-    words: Sequence[SearchHit[HeadT]],
-    near: Sequence[tuple[float, HeadT]],
+    words: Sequence[SearchHit[SearchableT]],
+    near: Sequence[tuple[float, SearchableT]],
     likeness: Mapping[int, float],
     reading: ScriptSkill,
-    weigh: Callable[[HeadT], float],
+    weigh: Callable[[SearchableT], float],
     limit: int,
-) -> list[SearchHit[HeadT]]:
+) -> list[SearchHit[SearchableT]]:
     """Return the `limit` best results by their combined score; `likeness` has the similarity by number of the text.
 
     Lexical scores are scaled by the best one, similarities from that of unrelated texts to the nearest. A record
@@ -215,23 +215,29 @@ def combine_results(
     nearest = max(likeness.values(), default=reading.strangers)
     scale = max(nearest - reading.strangers, _MIN_SCALE)
     floor = reading.strangers + max(reading.spread, _NEAR * scale)
-    heads = {head.id: head for head in (*(hit.head for hit in words), *(head for _, head in near))}
-    by_words = {hit.head.id: (rank, hit.relevance) for rank, hit in enumerate(words, start=1)}
-    by_vector = {head.id: (rank, value) for rank, (value, head) in enumerate(near, start=1)}
+    summaries = {
+        summary.id: summary for summary in (*(hit.summary for hit in words), *(summary for _, summary in near))
+    }
+    by_words = {hit.summary.id: (rank, hit.relevance) for rank, hit in enumerate(words, start=1)}
+    by_vector = {summary.id: (rank, value) for rank, (value, summary) in enumerate(near, start=1)}
     scored = []
-    for head in heads.values():
-        like = likeness.get(head.text_num)
-        if head.id not in by_words and (like is None or like < floor):
+    for summary in summaries.values():
+        like = likeness.get(summary.text_num)
+        if summary.id not in by_words and (like is None or like < floor):
             continue
-        lexical = by_words[head.id][1] / best_score if head.id in by_words else 0.0
+        lexical = by_words[summary.id][1] / best_score if summary.id in by_words else 0.0
         semantic = lexical if like is None else min(1.0, max(0.0, (like - reading.strangers) / scale))
-        share = weigh(head) * reading.skill
-        scored.append(((1 - share) * lexical + share * semantic, head))
+        share = weigh(summary) * reading.skill
+        scored.append(((1 - share) * lexical + share * semantic, summary))
     scored.sort(key=lambda item: (-round(item[0], _SCORE_DIGITS), -item[1].text_num))
     stages = ((LEXICAL, by_words), (VECTOR, by_vector))
     return [
-        SearchHit(head, score, tuple(StageScore(stage, *found[head.id]) for stage, found in stages if head.id in found))
-        for score, head in scored[:limit]
+        SearchHit(
+            summary,
+            score,
+            tuple(StageScore(stage, *found[summary.id]) for stage, found in stages if summary.id in found),
+        )
+        for score, summary in scored[:limit]
     ]
 
 

@@ -14,7 +14,7 @@ import orjson
 from knowhub.core.operation import Change
 from knowhub.core.projection import LogMark, LogPosition
 from knowhub.engine.account import Account, SearchableRows
-from knowhub.search.texts import HeadT, Texts
+from knowhub.search.texts import SearchableT, Texts
 
 NOTE: Final = "built.json"
 
@@ -93,10 +93,10 @@ class IndexFiles(ABC, Generic[NoteT]):
 FilesT = TypeVar("FilesT", bound=IndexFiles[Any])
 
 
-class FollowingIndex(ABC, Generic[HeadT, FilesT]):
+class FollowingIndex(ABC, Generic[SearchableT, FilesT]):
     """The index of one account. It follows the log; `files` are what is on disk of it."""
 
-    def __init__(self, files: FilesT, records: SearchableRows[HeadT], texts: Texts, log: LogMark) -> None:
+    def __init__(self, files: FilesT, records: SearchableRows[SearchableT], texts: Texts, log: LogMark) -> None:
         self._files = files
         self._records = records
         self._texts = texts
@@ -119,12 +119,12 @@ class FollowingIndex(ABC, Generic[HeadT, FilesT]):
 
     def follow(self, row_id: str, seq: int) -> None:
         """Note that an operation may have changed the text of a row."""
-        head = self._records.find_changed(row_id, seq)
-        if head is not None:
-            self._note_change(head)
+        summary = self._records.find_changed(row_id, seq)
+        if summary is not None:
+            self._note_change(summary)
 
     @abstractmethod
-    def _note_change(self, head: HeadT) -> None:
+    def _note_change(self, summary: SearchableT) -> None:
         """Note the new text of a row, or that the row is gone."""
 
 

@@ -15,7 +15,7 @@ from knowhub.search.analysis import count_words, index_terms, query_terms, weigh
 from knowhub.search.full_text import FullText, IndexNote
 from knowhub.search.index_files import AccountIndexes, FollowingIndex
 from knowhub.search.tail import Document, QueryTerm, Statistics, Tail, get_reach, join_terms
-from knowhub.search.texts import HeadT, Texts
+from knowhub.search.texts import SearchableT, Texts
 
 INDEX: Final = "index"
 """Names what is missing, where a search left out rows that are not in the index on disk yet."""
@@ -27,13 +27,13 @@ _SPARE_HITS: Final = 8
 _INDEXED_AT_ONCE: Final = 4_000
 
 
-class AccountIndex(FollowingIndex[HeadT, FullText]):
+class AccountIndex(FollowingIndex[SearchableT, FullText]):
     """The lexical index of one account, with statistics of its own: nothing is revealed about other accounts."""
 
     def __init__(
         self,
         folder: Path,
-        records: SearchableRows[HeadT],
+        records: SearchableRows[SearchableT],
         texts: Texts,
         log: LogMark,
     ) -> None:
@@ -51,16 +51,16 @@ class AccountIndex(FollowingIndex[HeadT, FullText]):
         """The number of rows that are not in the index on disk."""
         return len(self._tail) + len(self._unread)
 
-    def _note_change(self, head: HeadT) -> None:
-        if head.live:
-            self._gone.pop(head.id, None)
-            self._unread.append(head.text_num)
+    def _note_change(self, summary: SearchableT) -> None:
+        if summary.live:
+            self._gone.pop(summary.id, None)
+            self._unread.append(summary.text_num)
         else:
-            self._gone[head.id] = seq_of_change(head.text_num)
+            self._gone[summary.id] = seq_of_change(summary.text_num)
 
     async def search(
-        self, text: str, groups: Sequence[frozenset[str]], accept: Callable[[HeadT], bool], limit: int
-    ) -> SearchHits[HeadT]:
+        self, text: str, groups: Sequence[frozenset[str]], accept: Callable[[SearchableT], bool], limit: int
+    ) -> SearchHits[SearchableT]:
         """Return the `limit` best hits of index and tail together; see `SearchIndex.search`.
 
         Rows that are not looked through when `Texts.search_wait_s` are over are left out, and `degraded` says so.
@@ -74,18 +74,18 @@ class AccountIndex(FollowingIndex[HeadT, FullText]):
             await self._index_tail(time_limit)
             counts, is_whole = await self._tail.count([term for term, _ in query], CooperativePause(), time_limit)
         degraded = () if is_whole and not self._unread else (INDEX,)
-        passed: dict[int, HeadT] = {}
+        passed: dict[int, SearchableT] = {}
 
         def passes(number: int) -> bool:
-            head = self._records.by_text_num(number)
-            if head is None:
+            summary = self._records.by_text_num(number)
+            if summary is None:
                 return False
             for group in groups:  # a generator would cost more than what it asks
-                if group.isdisjoint(head.facets):
+                if group.isdisjoint(summary.facets):
                     return False
-            if not accept(head):
+            if not accept(summary):
                 return False
-            passed[number] = head
+            passed[number] = summary
             return True
 
         terms = self._make_terms(query, counts)
@@ -153,19 +153,19 @@ class AccountIndex(FollowingIndex[HeadT, FullText]):
     async def _rebuild(self, progress: Callable[[int, int], None]) -> int:
         # Read now: later erases may not be in the new index.
         seq, erases = self._log.last_seq, self._log.erases
-        heads = list(self._records.heads())
+        summaries = list(self._records.summaries())
         documents: list[Document] = []
         pace = CooperativePause()
-        for count, head in enumerate(heads, start=1):
-            documents.append(await self._analyze(head))
+        for count, summary in enumerate(summaries, start=1):
+            documents.append(await self._analyze(summary))
             if count % _REPORTED_EVERY == 0:
-                progress(count, len(heads))
+                progress(count, len(summaries))
             await pace.pause()
         built = replace(self._note(seq, Statistics(0, 0), documents, new_build=True), erases=erases)
         await self._files.rebuild(documents, built)
         self.reload()
-        progress(len(heads), len(heads))
-        return len(heads)
+        progress(len(summaries), len(summaries))
+        return len(summaries)
 
     def reload(self) -> None:
         """Take in what the leader has committed since."""
@@ -189,9 +189,9 @@ class AccountIndex(FollowingIndex[HeadT, FullText]):
         pace = CooperativePause()
         while self._unread and not limit.is_over:
             number = self._unread[0]
-            head = self._records.by_text_num(number)
-            if head is not None and head.live and number not in self._tail:
-                document = await self._analyze(head)
+            summary = self._records.by_text_num(number)
+            if summary is not None and summary.live and number not in self._tail:
+                document = await self._analyze(summary)
                 if self._records.by_text_num(number) is not None:
                     self._tail.add(document)
             # What was reloaded meanwhile may have taken it away already.
@@ -199,14 +199,14 @@ class AccountIndex(FollowingIndex[HeadT, FullText]):
                 self._unread.popleft()
             await pace.pause()
 
-    async def _analyze(self, head: HeadT) -> Document:
+    async def _analyze(self, summary: SearchableT) -> Document:
         """Return the document of a row; a long text is analysed in a thread."""
-        row = self._records.row(head.id)
+        row = self._records.row(summary.id)
         if sum(len(value) for value in row.values() if isinstance(value, str)) > _ANALYSED_HERE:
             terms, count = await asyncio.to_thread(lambda: join_terms(self._texts.terms(row)))
         else:
             terms, count = join_terms(self._texts.terms(row))
-        return Document(head.text_num, head.id, terms, count, head.facets, replaces=head.is_rewritten)
+        return Document(summary.text_num, summary.id, terms, count, summary.facets, replaces=summary.is_rewritten)
 
     def _make_terms(
         self, query: Sequence[tuple[str, float]], counts: Mapping[str, Mapping[int, int]]
@@ -233,7 +233,7 @@ class AccountIndex(FollowingIndex[HeadT, FullText]):
         )
 
 
-class LexicalIndex(AccountIndexes[AccountIndex[HeadT]], Generic[HeadT]):
+class LexicalIndex(AccountIndexes[AccountIndex[SearchableT]], Generic[SearchableT]):
     """The lexical indexes of all accounts over one family of rows, following the log."""
 
     def __init__(self, folder: Path, log: LogMark, get_account: Callable[[str], Account], texts: Texts) -> None:
@@ -265,9 +265,9 @@ class LexicalIndex(AccountIndexes[AccountIndex[HeadT]], Generic[HeadT]):
         account: str,
         text: str,
         groups: Sequence[frozenset[str]],
-        accept: Callable[[HeadT], bool],
+        accept: Callable[[SearchableT], bool],
         limit: int,
-    ) -> SearchHits[HeadT]:
+    ) -> SearchHits[SearchableT]:
         return await self.account(account).search(text, groups, accept, limit)
 
     def list_matched_terms(self, text: str, *fields: str) -> list[str]:
@@ -286,6 +286,6 @@ class LexicalIndex(AccountIndexes[AccountIndex[HeadT]], Generic[HeadT]):
         for index in self._accounts.values():
             index.reload()
 
-    def _open(self, account: str, folder: Path) -> AccountIndex[HeadT]:
-        rows = SearchableRows[HeadT](self._get_account(account), self._texts.indexes)
+    def _open(self, account: str, folder: Path) -> AccountIndex[SearchableT]:
+        rows = SearchableRows[SearchableT](self._get_account(account), self._texts.indexes)
         return AccountIndex(folder, rows, self._texts, self._log)

@@ -45,7 +45,7 @@ class Searchable(Protocol):
     def facets(self) -> frozenset[str]: ...
 
 
-HeadT = TypeVar("HeadT", bound=Searchable)
+SearchableT = TypeVar("SearchableT", bound=Searchable)
 
 
 class Texts(ABC):
@@ -69,7 +69,7 @@ class Texts(ABC):
     def embedding_text(self, row: Row) -> str:
         """Return the text of a row that is embedded."""
 
-    def get_vector_weight(self, head: Searchable, weight: float) -> float:  # noqa: ARG002 -- for those that depend on it
+    def get_vector_weight(self, summary: Searchable, weight: float) -> float:  # noqa: ARG002 -- for those that depend on it
         """Return the share of the vector in the score of a row, where `weight` is the share that is configured."""
         return weight
 
@@ -104,12 +104,12 @@ class ContextTexts(Texts):
     def embedding_text(self, row: Row) -> str:
         return _truncate(texts.get_indexed_text(_get_collection(row), row))
 
-    def get_vector_weight(self, head: Searchable, weight: float) -> float:
+    def get_vector_weight(self, summary: Searchable, weight: float) -> float:
         """Return the share of the vector in the score of a node or a part.
 
         The words of an extracted memory are seldom those of who asks, so they have a fifth of their usual share.
         """
-        return weight if not weight or _OF_SESSIONS in head.facets else 1 - _WORDS_OF_A_MEMORY * (1 - weight)
+        return weight if not weight or _OF_SESSIONS in summary.facets else 1 - _WORDS_OF_A_MEMORY * (1 - weight)
 
 
 class TreeTexts(Texts):

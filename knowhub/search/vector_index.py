@@ -15,7 +15,7 @@ from knowhub.engine.account import Account, SearchableRows
 from knowhub.search.account_vectors import AccountVectors, PendingText
 from knowhub.search.index_files import AccountIndexes
 from knowhub.search.scripts import HARMLESS, ScriptSkills, is_zero
-from knowhub.search.texts import HeadT, Texts
+from knowhub.search.texts import SearchableT, Texts
 from knowhub.search.vector_files import VectorFiles
 from knowhub.search.vectors import Matrix
 
@@ -99,7 +99,7 @@ class BatchEmbedder:
         return not is_zero(vector)
 
 
-class VectorIndex(AccountIndexes[AccountVectors[HeadT]], Generic[HeadT]):
+class VectorIndex(AccountIndexes[AccountVectors[SearchableT]], Generic[SearchableT]):
     """Follows the store like the lexical index. Only the leader embeds and writes."""
 
     def __init__(
@@ -183,23 +183,24 @@ class VectorIndex(AccountIndexes[AccountVectors[HeadT]], Generic[HeadT]):
         if self._work is not None:
             await asyncio.wait([self._work])
 
-    def _open(self, account: str, folder: Path) -> AccountVectors[HeadT]:
+    def _open(self, account: str, folder: Path) -> AccountVectors[SearchableT]:
         return AccountVectors(folder, self._rows(account), self._texts, self._log, self._embedding.model)
 
-    def _rows(self, account: str) -> SearchableRows[HeadT]:
+    def _rows(self, account: str) -> SearchableRows[SearchableT]:
         return SearchableRows(self._get_account(account), self._texts.indexes, self._texts.max_embedded)
 
     async def _rebuild(self, name: str, progress: Callable[[int, int], None]) -> int:
         account, records = self.account(name), self._rows(name)
-        heads = list(records.heads())
+        summaries = list(records.summaries())
         embedded: list[PendingText] = []
         vectors: list[Vector] = []
-        for start in range(0, len(heads), _BATCH):
-            progress(start, len(heads))
-            some = heads[start : start + _BATCH]
+        for start in range(0, len(summaries), _BATCH):
+            progress(start, len(summaries))
+            some = summaries[start : start + _BATCH]
             # Rows that are deleted meanwhile are left out at the end.
             batch = [
-                PendingText(head.id, head.text_num, self._texts.embedding_text(records.row(head.id))) for head in some
+                PendingText(summary.id, summary.text_num, self._texts.embedding_text(records.row(summary.id)))
+                for summary in some
             ]
             for waiting, vector in zip(batch, await self._embed_pending(batch), strict=True):
                 if vector is not None:
@@ -207,7 +208,7 @@ class VectorIndex(AccountIndexes[AccountVectors[HeadT]], Generic[HeadT]):
                     vectors.append(vector)
         if vectors:
             await account.write_all(embedded, vectors)
-        progress(len(heads), len(heads))
+        progress(len(summaries), len(summaries))
         return len(vectors)
 
     def _start(self, work: Callable[[], Awaitable[None]]) -> None:
@@ -253,7 +254,7 @@ class VectorIndex(AccountIndexes[AccountVectors[HeadT]], Generic[HeadT]):
             return
         self._pause_s, self._problem = 0.0, None
 
-    async def _embed_batch(self, account: AccountVectors[HeadT], batch: Sequence[PendingText]) -> None:
+    async def _embed_batch(self, account: AccountVectors[SearchableT], batch: Sequence[PendingText]) -> None:
         account.asked = frozenset(waiting.row_id for waiting in batch)
         try:
             vectors = await self._embed_pending(batch)

@@ -214,15 +214,15 @@ def _list_session_memories(view: View, ctx: RequestContext, session_uri: str, se
     """Yield the memories that a session gave or changed, by category and name."""
     whose = uri.memory_context(ctx, session_id)
     for category in TYPES:
-        heads: list[ContextSummary | None] = []
+        summaries: list[ContextSummary | None] = []
         for owner_scope in _OWNER_SCOPES.get(category, ("user", "agent")):
             below = uri.node_uri(ctx.account, uri.space_of(whose, owner_scope), category, "any")
             is_profile = category is MemoryCategory.PROFILE
-            heads += [find_memory(view, below)] if is_profile else list_memories_in(view, uri.parent_of(below))
-        for head in heads:
-            if head is None or not head.live or not ctx.can_edit(head.owner):
+            summaries += [find_memory(view, below)] if is_profile else list_memories_in(view, uri.parent_of(below))
+        for summary in summaries:
+            if summary is None or not summary.live or not ctx.can_edit(summary.owner):
                 continue
-            row = view.get(NODES, head.uri)
+            row = view.get(NODES, summary.uri)
             # A memory that a person emptied gives no record.
             says = row is not None and any(row[layer].strip() for layer in ("abstract", "overview", "content"))
             if row is not None and says and _is_from(row, session_uri, session_id):

@@ -21,7 +21,7 @@ from knowhub.search.hybrid import HybridIndex, QueryVectors
 from knowhub.search.lexical import LexicalIndex
 from knowhub.search.monitored_embedder import MonitoredEmbedder
 from knowhub.search.scripts import ScriptSkills
-from knowhub.search.texts import ContextTexts, HeadT, KnowledgeTexts, Texts, TreeTexts
+from knowhub.search.texts import ContextTexts, KnowledgeTexts, SearchableT, Texts, TreeTexts
 from knowhub.search.vector_index import BatchEmbedder, UnusedVectors, VectorIndex
 from knowhub.settings import Settings
 from knowhub.stores.files.filesystem import replace_file
@@ -33,19 +33,19 @@ _REBUILD_BEFORE_SERVING = 10_000
 
 
 @dataclass(frozen=True, slots=True)
-class SearchIndex(Generic[HeadT]):
+class SearchIndex(Generic[SearchableT]):
     """The indexes of one family of rows. A search asks `index`.
 
     `vector_files` are the vectors on disk; they are kept while there is no embedder.
     """
 
-    index: HybridIndex[HeadT] | LexicalIndex[HeadT]
-    lexical: LexicalIndex[HeadT]
-    vectors: VectorIndex[HeadT] | None
-    vector_files: VectorIndex[HeadT] | UnusedVectors
+    index: HybridIndex[SearchableT] | LexicalIndex[SearchableT]
+    lexical: LexicalIndex[SearchableT]
+    vectors: VectorIndex[SearchableT] | None
+    vector_files: VectorIndex[SearchableT] | UnusedVectors
 
     @property
-    def find_like(self) -> Callable[..., Awaitable[list[tuple[float, HeadT]]]] | None:
+    def find_like(self) -> Callable[..., Awaitable[list[tuple[float, SearchableT]]]] | None:
         """`HybridIndex.find_like`; None without an embedder."""
         return self.index.find_like if isinstance(self.index, HybridIndex) else None
 
@@ -139,17 +139,19 @@ def _query_vectors(embedder: Embedder | None, settings: Settings, stack: AsyncEx
     return queries
 
 
-def _search_index(adapters: Adapters, folder: Path, texts: Texts, queries: QueryVectors | None) -> SearchIndex[HeadT]:
+def _search_index(
+    adapters: Adapters, folder: Path, texts: Texts, queries: QueryVectors | None
+) -> SearchIndex[SearchableT]:
     store, weight = adapters.store, adapters.settings.vector_weight
     collections = {index.collection for index in texts.indexes}
-    lexical = LexicalIndex[HeadT](folder / "lexical", store, store.account, texts)
+    lexical = LexicalIndex[SearchableT](folder / "lexical", store, store.account, texts)
     for account in store.accounts:
         lexical.account(account)
     store.subscribe(lexical, collections)
     if queries is None:
         return SearchIndex(lexical, lexical, None, UnusedVectors(folder / "vectors", store))
     work = BatchEmbedder(queries.embedder, queries.skills)
-    vectors = VectorIndex[HeadT](folder / "vectors", store, store.account, texts, work, adapters.clock)
+    vectors = VectorIndex[SearchableT](folder / "vectors", store, store.account, texts, work, adapters.clock)
     for account in store.accounts:
         vectors.account(account)
     store.subscribe(vectors, collections)

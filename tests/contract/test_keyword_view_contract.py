@@ -140,9 +140,9 @@ async def test_a_written_tree_answers_as_its_rows(store: Store) -> None:
         ("i2", RelationType.PRIMARY),
         ("i3", RelationType.RELATED),
     ]
-    assert [head.id for head in list_infos_of_keyword(view, "py", InfoQuery())] == ["i3", "i2", "i1"]
+    assert [summary.id for summary in list_infos_of_keyword(view, "py", InfoQuery())] == ["i3", "i2", "i1"]
     by_relevance = list_infos_of_keyword(view, "py", InfoQuery(sort=InfoSort.RELEVANCE))
-    assert [head.id for head in by_relevance] == ["i2", "i1", "i3"]
+    assert [summary.id for summary in by_relevance] == ["i2", "i1", "i3"]
 
 
 async def test_a_node_has_its_audience_and_the_fields_of_its_row(store: Store) -> None:

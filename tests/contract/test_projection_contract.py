@@ -73,8 +73,8 @@ async def save_records(hub: Hub) -> None:
 
 
 async def patch_record(hub: Hub) -> None:
-    head = next(iter(list_live_records(hub.store.view("default"))))
-    await hub.knowledge.records.patch(local(), head.id, {"content": "lion"})
+    summary = next(iter(list_live_records(hub.store.view("default"))))
+    await hub.knowledge.records.patch(local(), summary.id, {"content": "lion"})
 
 
 async def grow_a_tree(hub: Hub) -> None:
@@ -95,7 +95,7 @@ async def continue_session(hub: Hub) -> None:
 
 
 async def delete_memory(hub: Hub) -> None:
-    memories = [head.uri for head in list_memories(hub.store.view("default")) if not head.is_part]
+    memories = [summary.uri for summary in list_memories(hub.store.view("default")) if not summary.is_part]
     await hub.memories.authoring.delete(local(), memories[-1])
 
 
@@ -358,9 +358,9 @@ async def test_an_erased_row_is_in_no_projection(histories: Path, tmp_path: Path
     settings = Settings(data_dir=folder, owner=OWNER, maps_interval_s=0)
     async with open_hub(settings, Overrides(text=PlainText(), files=FileSystem()), maintain=False) as hub:
         await hub.maintenance.tick()
-        head = next(iter(list_live_records(hub.store.view("default"))))
+        summary = next(iter(list_live_records(hub.store.view("default"))))
 
-        done = await hub.operations.erasure.erase(local(), KNOWLEDGE, head.id)
+        done = await hub.operations.erasure.erase(local(), KNOWLEDGE, summary.id)
 
         assert list(done.pending) == []
     bench = ProjectionBench(name, folder)

@@ -119,7 +119,7 @@ class Index:
         self, text: str, *groups: frozenset[str], account: str = ACCOUNT, accept: Callable[[Searchable], bool] = bool
     ) -> list[str]:
         answer = await self.recall.index.search(account, text, groups, accept, 10)
-        return [hit.head.id.rpartition("/")[2] for hit in answer.hits]
+        return [hit.summary.id.rpartition("/")[2] for hit in answer.hits]
 
 
 @pytest.fixture(params=FAMILIES, ids=lambda family: family.name)
@@ -182,7 +182,7 @@ async def test_groups_narrow_and_accept_decides(index: Index, *, is_absorbed: bo
 
     narrowed = await index.find("zebra tea 登录", index.family.group)
     nothing = await index.find("zebra", index.family.group, frozenset({"category:none", "type:none"}))
-    accepted = await index.find("zebra tea 登录", accept=lambda head: head.id.endswith("four"))
+    accepted = await index.find("zebra tea 登录", accept=lambda summary: summary.id.endswith("four"))
 
     assert (sorted(narrowed), nothing, accepted) == (["one", "three"], [], ["four"])
 

@@ -61,7 +61,7 @@ async def fill(folder: Path) -> DirectoryAnswers:
 async def ask(hub: Hub) -> DirectoryAnswers:
     found = await hub.knowledge.search.search(local(), SearchQuery("zebra"))
     keyword = await hub.keywords.search.search(local(), "python")
-    infos = [head.id for head in hub.store.view("default").newest(INFO_TABLE)]
+    infos = [summary.id for summary in hub.store.view("default").newest(INFO_TABLE)]
     return DirectoryAnswers([str(record["id"]) for record in found.records], keyword, infos)
 
 

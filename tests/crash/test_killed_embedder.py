@@ -43,7 +43,7 @@ async def test_an_index_of_killed_servers_equals_a_rebuild(tmp_path: Path, kills
             await vectors_of(hub).embed_pending()
             clock.advance(600)
         status, embedded = await status_of(hub), read_vectors(tmp_path, "context")
-        poisoned = {number for number, head in list_live_summaries(hub).items() if POISON in head.abstract}
+        poisoned = {number for number, summary in list_live_summaries(hub).items() if POISON in summary.abstract}
 
         assert waiting > 0
         assert seen == sorted(seen)

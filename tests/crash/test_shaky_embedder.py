@@ -80,7 +80,7 @@ async def test_a_shaky_embedder_and_a_poisoned_text_end_as_a_rebuild_does(tmp_pa
         await embed_all(hub, clock)
         status, embedded = await status_of(hub), read_vectors(tmp_path, "context")
         (dead,) = status.dead_letters
-        (poisoned,) = (head for head in list_live_summaries(hub).values() if head.abstract == POISON)
+        (poisoned,) = (summary for summary in list_live_summaries(hub).values() if summary.abstract == POISON)
         mended.set()
         revived = await hub.memories.outbox.retry(local(), dead.event_id)
         await embed_all(hub, clock)

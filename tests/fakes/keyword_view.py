@@ -63,9 +63,9 @@ class FakeKeywordView(AccountView):
         """Add an info."""
         row = {"id": info_id, "content": content, "owner": owner, "scopes": list(shown), "version": 1}
         self.stored.load(INFOS, row if live else row | {"deleted": True})
-        head = find_info(self, info_id)
-        assert head is not None
-        return head
+        summary = find_info(self, info_id)
+        assert summary is not None
+        return summary
 
     def link(self, link: Link, **fields: Any) -> None:  # noqa: ANN401 -- any field of a row
         """Link an info to a keyword."""

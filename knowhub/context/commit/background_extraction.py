@@ -89,7 +89,7 @@ class SessionExtraction:
 
     def count_waiting(self) -> int:
         """Return how many messages wait, over all accounts."""
-        return sum(head.unread for account in self.store.accounts for head in self._list_sessions(account))
+        return sum(session.unread for account in self.store.accounts for session in self._list_sessions(account))
 
     async def tick(self) -> None:
         """Begin to read what waits; other upkeep does not wait for it.
@@ -128,10 +128,10 @@ class SessionExtraction:
         deadline = loop.time() + _WAIT_S
         while loop.time() < deadline:
             await self.store.refresh(account)
-            head = find_memory(self.store.view(account), session_uri)
-            if head is None or not head.unread:
+            session = find_memory(self.store.view(account), session_uri)
+            if session is None or not session.unread:
                 return True
-            if self._is_paused((account, head.owner)):
+            if self._is_paused((account, session.owner)):
                 return False
             self.wake()
             with suppress(TimeoutError):
@@ -147,9 +147,9 @@ class SessionExtraction:
         reading: dict[_Owner, asyncio.Task[None]] = {}
         try:
             while True:
-                for owner, heads in self._group_by_owner().items():
+                for owner, sessions in self._group_by_owner().items():
                     if len(reading) < _MAX_AT_ONCE and owner not in reading and not self._is_paused(owner):
-                        reading[owner] = asyncio.create_task(self._read_sessions(owner, heads))
+                        reading[owner] = asyncio.create_task(self._read_sessions(owner, sessions))
                 if not reading:
                     return
                 self._arrived.clear()
@@ -164,33 +164,33 @@ class SessionExtraction:
 
     def _group_by_owner(self) -> dict[_Owner, list[ContextSummary]]:
         """Return the waiting sessions of each owner: owners without failures first, then who waits longest."""
-        waiting = ((account, head) for account in self.store.accounts for head in self._list_sessions(account))
+        waiting = ((account, session) for account in self.store.accounts for session in self._list_sessions(account))
         found: defaultdict[_Owner, list[ContextSummary]] = defaultdict(list)
-        for account, head in sorted(waiting, key=lambda item: (item[1].waits_since, item[1].uri)):
-            found[account, head.owner].append(head)
+        for account, session in sorted(waiting, key=lambda item: (item[1].waits_since, item[1].uri)):
+            found[account, session.owner].append(session)
         return dict(sorted(found.items(), key=lambda item: item[0] in self._unusable))
 
     def _is_paused(self, owner: _Owner) -> bool:
         unusable = self._unusable.get(owner)
         return self._failures.is_paused or (unusable is not None and unusable.is_paused)
 
-    async def _read_sessions(self, owner: _Owner, heads: Sequence[ContextSummary]) -> None:
+    async def _read_sessions(self, owner: _Owner, sessions: Sequence[ContextSummary]) -> None:
         """Read the sessions of one owner, until there is a reason to wait."""
-        for head in heads:
-            while await self._has_next(owner[0], head):
+        for session in sessions:
+            while await self._has_next(owner[0], session):
                 if self._is_paused(owner):
                     return
-                await self._read_segment(owner, head)
+                await self._read_segment(owner, session)
 
-    async def _has_next(self, account: str, head: ContextSummary) -> bool:
+    async def _has_next(self, account: str, session: ContextSummary) -> bool:
         await self.store.refresh(account)
-        now = find_memory(self.store.view(account), head.uri)
+        now = find_memory(self.store.view(account), session.uri)
         return now is not None and now.live and now.unread > 0
 
-    async def _read_segment(self, owner: _Owner, head: ContextSummary) -> None:
+    async def _read_segment(self, owner: _Owner, session: ContextSummary) -> None:
         account = owner[0]
         view = self.store.view(account)
-        segment = await asyncio.to_thread(segments.find_next_segment, view, head)
+        segment = await asyncio.to_thread(segments.find_next_segment, view, session)
         if segment is None:
             return
         shown = await segments.find_similar(view, self.index, segment)
@@ -200,7 +200,7 @@ class SessionExtraction:
             if asked is None:
                 return
             decision = asked
-        outcome = await self.store.commit(account, head.owner, decision.decide)
+        outcome = await self.store.commit(account, session.owner, decision.decide)
         if isinstance(outcome, Committed):
             await self.directories.project(account, outcome.operation)
         self._note_progress()

@@ -100,8 +100,8 @@ async def _read_messages(view: View, state: SessionState) -> Sequence[Message]:
     """Return the newest messages of a session, pausing for others."""
     messages: list[Message] = []
     pause = CooperativePause()
-    for head in state.heads_to_summarise:
-        messages += list_messages(view, [head])
+    for summary in state.stored_to_summarise:
+        messages += list_messages(view, [summary])
         await pause.pause()
     return messages
 

@@ -66,7 +66,9 @@ def list_standing(view: View, ctx: RequestContext, limit: int, nearest: Sequence
     newest first.
     """
     ranks = {address: rank for rank, address in enumerate(nearest)}
-    found = [item for head in _list_heads(view, ctx, MemoryCategory.PREFERENCES) for item in _read(view, head)]
+    found = [
+        item for summary in _list_summaries(view, ctx, MemoryCategory.PREFERENCES) for item in _read(view, summary)
+    ]
     found.sort(key=lambda item: item.said_at or "", reverse=True)
     found.sort(key=lambda item: not statement_forms.INSTRUCTION.search(item.text.lower()))
     return sorted(found, key=lambda item: ranks.get(item.uri, len(ranks)))[:limit]
@@ -78,30 +80,32 @@ def _list_statements(view: View, ctx: RequestContext) -> Iterator[CurrentStateme
         yield from reversed(_read(view, profile))
     yield from list_standing(view, ctx, _MAX_LOOKED_AT)
     categories = (MemoryCategory.ENTITIES, MemoryCategory.CASES, MemoryCategory.PATTERNS)
-    heads = [head for category in categories for head in _list_heads(view, ctx, category)]
-    events = sorted(_list_heads(view, ctx, MemoryCategory.EVENTS), key=lambda head: head.occurred_at or 0.0)
-    for head in events:
-        if (head.occurred_at or 0.0) >= view.now:
-            yield from _read(view, head)
-    past = [head for head in events if (head.occurred_at or 0.0) < view.now]
-    for head in sorted([*heads, *past], key=lambda head: -(head.occurred_at or head.updated_at)):
-        yield from _read(view, head)
+    summaries = [summary for category in categories for summary in _list_summaries(view, ctx, category)]
+    events = sorted(_list_summaries(view, ctx, MemoryCategory.EVENTS), key=lambda summary: summary.occurred_at or 0.0)
+    for summary in events:
+        if (summary.occurred_at or 0.0) >= view.now:
+            yield from _read(view, summary)
+    past = [summary for summary in events if (summary.occurred_at or 0.0) < view.now]
+    for summary in sorted([*summaries, *past], key=lambda summary: -(summary.occurred_at or summary.updated_at)):
+        yield from _read(view, summary)
 
 
-def _list_heads(view: View, ctx: RequestContext, category: MemoryCategory) -> list[ContextSummary]:
+def _list_summaries(view: View, ctx: RequestContext, category: MemoryCategory) -> list[ContextSummary]:
     space = uri.space_of(uri.memory_context(ctx), "user")
     folder = uri.parent_of(uri.node_uri(ctx.account, space, category, "any"))
-    heads = [head for head in list_memories_in(view, folder) if ctx.sees(head.audience)]
-    return sorted(heads, key=lambda head: -head.updated_at)[:_MAX_LOOKED_AT]
+    summaries = [summary for summary in list_memories_in(view, folder) if ctx.sees(summary.audience)]
+    return sorted(summaries, key=lambda summary: -summary.updated_at)[:_MAX_LOOKED_AT]
 
 
-def _read(view: View, head: ContextSummary) -> list[CurrentStatement]:
+def _read(view: View, summary: ContextSummary) -> list[CurrentStatement]:
     """Return the statements of a memory; an event has its own day."""
-    is_event = head.category is MemoryCategory.EVENTS and head.occurred_at is not None
+    is_event = summary.category is MemoryCategory.EVENTS and summary.occurred_at is not None
     statements = []
-    for item in read_page(view.get(NODES, head.uri)).current:
+    for item in read_page(view.get(NODES, summary.uri)).current:
         parts = (find_memory(view, source) for source in item["source_refs"])
-        said_at = clock.iso(head.occurred_at) if is_event and head.occurred_at is not None else item["said_at"] or None
+        said_at = (
+            clock.iso(summary.occurred_at) if is_event and summary.occurred_at is not None else item["said_at"] or None
+        )
         ids = [message_id_of(part) for part in parts if part is not None and part.live]
-        statements.append(CurrentStatement(item["text"], head.category.value, head.uri, said_at, item["by"], ids))
+        statements.append(CurrentStatement(item["text"], summary.category.value, summary.uri, said_at, item["by"], ids))
     return statements

@@ -79,7 +79,7 @@ class CommitDecider:
 
     def needs_summary(self, state: SessionState) -> bool:
         """Return whether the session has grown so much that it is to be summarised."""
-        return not is_summary_recent(state.row, len(state.heads) + len(state.fresh))
+        return not is_summary_recent(state.row, len(state.stored) + len(state.fresh))
 
     def decide(self, view: View) -> CommitDecision:
         """Return what is to be written. Raises Conflict.
@@ -90,10 +90,10 @@ class CommitDecider:
         if not state.fresh and not self.commit.used_tools:
             return CommitDecision(state.row, self._count_received(ExtractedCandidates(), state))
         if state.uris not in self._prepared:
-            self.prepare(state, list_messages(view, state.heads if self.needs_summary(state) else ()))
+            self.prepare(state, list_messages(view, state.stored if self.needs_summary(state) else ()))
         summary, extracted = self._prepared[state.uris]
         stats = self._count_received(extracted, state)
-        counted = frozenset(call for head in state.heads for call in head.calls)
+        counted = frozenset(call for message in state.stored for call in message.calls)
         counted |= frozenset(() if state.row is None else state.row["metadata"].get(COUNTED_CALLS, ()))
         candidates = extracted.candidates
         if len(state.fresh) == len(state.parts) > 0:

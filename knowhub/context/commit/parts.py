@@ -84,7 +84,7 @@ class SessionState:
 
     uri: str
     row: Row | None
-    heads: Sequence[ContextSummary]
+    stored: Sequence[ContextSummary]
     parts: Sequence[TranscriptPart]
     fresh: Sequence[TranscriptPart]
     counts: Mapping[str, int]
@@ -92,12 +92,12 @@ class SessionState:
     @property
     def uris(self) -> frozenset[str]:
         """The URIs of its live messages."""
-        return frozenset(head.uri for head in self.heads)
+        return frozenset(summary.uri for summary in self.stored)
 
     @property
-    def heads_to_summarise(self) -> Sequence[ContextSummary]:
+    def stored_to_summarise(self) -> Sequence[ContextSummary]:
         """The newest of its messages: of a longer session these say what it is about."""
-        return self.heads[-SUMMARISED_MESSAGES:]
+        return self.stored[-SUMMARISED_MESSAGES:]
 
 
 def read_state(view: View, session_uri: str, messages: Sequence[Message], keys: Sequence[str]) -> SessionState:
@@ -135,13 +135,18 @@ def name_parts(view: View, session_uri: str, messages: Sequence[Message], keys: 
         ]
     sent = [_make_sent(session_uri, item, key) for item, key in zip(messages, keys, strict=True)]
     live = list_parts(view, session_uri)
-    gone = [head for item in dict.fromkeys(sent) for head in _iter_versions(view, session_uri, item) if not head.live]
+    gone = [
+        summary
+        for item in dict.fromkeys(sent)
+        for summary in _iter_versions(view, session_uri, item)
+        if not summary.live
+    ]
     # A later message may have the number of a removed message.
-    everything = sorted([*live, *gone], key=lambda head: (head.number, head.live))
-    found = find_repeated(sent, [_make_stored(head) for head in everything])
+    everything = sorted([*live, *gone], key=lambda summary: (summary.number, summary.live))
+    found = find_repeated(sent, [_make_stored(summary) for summary in everything])
     if gone and not any(found):
         # What was forgotten need not be in what is sent.
-        found = find_repeated(sent, [_make_stored(head) for head in live])
+        found = find_repeated(sent, [_make_stored(summary) for summary in live])
     taken = {item.uri for item in sent if item.uri is not None}
     parts: list[TranscriptPart] = []
     occurrences: Counter[str] = Counter()
@@ -184,7 +189,7 @@ def make_part_writes(view: View, whose: MemoryContext, state: SessionState, call
 
     A message that an undo removed returns to its number, unless another message has it by now.
     """
-    taken = {head.number for head in state.heads}
+    taken = {summary.number for summary in state.stored}
     following = max(taken, default=-1) + 1
     writes: list[Write] = []
     for part in state.fresh:
@@ -198,9 +203,9 @@ def make_part_writes(view: View, whose: MemoryContext, state: SessionState, call
     return writes
 
 
-def list_messages(view: View, heads: Sequence[ContextSummary]) -> list[Message]:
+def list_messages(view: View, stored: Sequence[ContextSummary]) -> list[Message]:
     """Return the messages of these parts."""
-    rows = (view.get(PARTS, head.uri) for head in heads[-SUMMARISED_MESSAGES:])
+    rows = (view.get(PARTS, summary.uri) for summary in stored[-SUMMARISED_MESSAGES:])
     return [read_message(row) for row in rows if row is not None]
 
 
@@ -238,21 +243,21 @@ def _make_sent(session_uri: str, message: Message, key: str) -> NamedMessage:
 
 
 def _iter_versions(view: View, session_uri: str, sent: NamedMessage) -> Iterator[ContextSummary]:
-    """Yield the heads of all messages that ever stood under the id or the key of a message."""
+    """Yield the summaries of all messages that ever had the id or the key of a message."""
     if sent.uri is not None:
-        head = find_memory(view, sent.uri)
-        yield from () if head is None else (head,)
+        summary = find_memory(view, sent.uri)
+        yield from () if summary is None else (summary,)
         return
     for number in count():
-        head = find_memory(view, f"{session_uri}/{sent.key}-{number}")
-        if head is None:
+        summary = find_memory(view, f"{session_uri}/{sent.key}-{number}")
+        if summary is None:
             return
-        yield head
+        yield summary
 
 
-def _make_stored(head: ContextSummary) -> NamedMessage:
-    is_named = head.message_id is not None
-    return NamedMessage(head.uri, head.uri if is_named else _segment(head.uri).rpartition("-")[0])
+def _make_stored(summary: ContextSummary) -> NamedMessage:
+    is_named = summary.message_id is not None
+    return NamedMessage(summary.uri, summary.uri if is_named else _segment(summary.uri).rpartition("-")[0])
 
 
 def _segment(address: str) -> str:

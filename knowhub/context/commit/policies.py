@@ -236,9 +236,9 @@ def _find_replaced_plan(
 ) -> Row | None:
     """Return the live plan that has most words in common with what changes or cancels it."""
     best, most = None, 0
-    heads = list_memories_in(view, uri.parent_of(find_target(candidate, whose)))
-    for head in heads[-_MAX_PLANS:]:
-        row = writer.row(head.uri)
+    summaries = list_memories_in(view, uri.parent_of(find_target(candidate, whose)))
+    for summary in summaries[-_MAX_PLANS:]:
+        row = writer.row(summary.uri)
         shared = _count_shared(candidate, row) if row is not None and is_live(row) else 0
         if shared == most:
             # Of two that are equally near, none is ended.

@@ -76,20 +76,20 @@ class Segment:
         return len(self.messages) - self.new
 
 
-def find_next_segment(view: View, head: ContextSummary) -> Segment | None:
+def find_next_segment(view: View, summary: ContextSummary) -> Segment | None:
     """Return the first messages of a session that wait; None where none do.
 
     What is withheld from a model keeps its place as an empty message: system messages, what KnowHub said itself, what
     was recalled, and what somebody asks not to remember. Secrets are covered.
     """
-    row = view.get(NODES, head.uri)
+    row = view.get(NODES, summary.uri)
     if row is None or not is_live(row):
         return None
     reading = get_reading(row["metadata"])
     if not reading["waiting"]:
         return None
     first, stop = reading["waiting"][0]
-    parts = list_parts(view, head.uri)
+    parts = list_parts(view, summary.uri)
     waiting = [part for part in parts if first <= part.number < stop]
     count = count_for_prompt(_count_chars(view, part) for part in waiting)
     chosen, left = waiting[:count], waiting[count:]
@@ -101,7 +101,7 @@ def find_next_segment(view: View, head: ContextSummary) -> Segment | None:
     cut = sum(len(message.content) > MAX_SHOWN_CHARS for message in messages[len(before) :])
     shown = _filter_messages(messages, frozenset(reading["recalled"]))
     addresses = [part.uri for part in (*before, *chosen)]
-    return Segment(head, _make_memory_context(head, row), first, end, addresses, shown, len(before), cut)
+    return Segment(summary, _make_memory_context(summary, row), first, end, addresses, shown, len(before), cut)
 
 
 def _count_chars(view: View, part: ContextSummary) -> int:
@@ -114,10 +114,10 @@ def _filter_messages(messages: Sequence[Message], recalled: frozenset[str]) -> l
     return clean_messages(messages, RecalledTexts(frozenset(known), ()))
 
 
-def _make_memory_context(head: ContextSummary, row: Row) -> MemoryContext:
-    place = uri.parse(head.uri)
+def _make_memory_context(summary: ContextSummary, row: Row) -> MemoryContext:
+    place = uri.parse(summary.uri)
     user = place.space.partition("/")[2]
-    return MemoryContext(place.account, user, "", head.owner, str(row["metadata"].get("session_id") or ""))
+    return MemoryContext(place.account, user, "", summary.owner, str(row["metadata"].get("session_id") or ""))
 
 
 ShownMemory: TypeAlias = tuple[KnownMemory, tuple[str, str]]
@@ -133,21 +133,21 @@ async def find_similar(view: View, index: ContextIndex, segment: Segment) -> lis
     groups = [frozenset({facet("under", below)})]
 
     def search(text: str) -> Awaitable[SearchHits[ContextSummary]]:
-        return index.search(segment.whose.account, text, groups, lambda head: head.live, SIMILAR_TO_A_TEXT)
+        return index.search(segment.whose.account, text, groups, lambda summary: summary.live, SIMILAR_TO_A_TEXT)
 
     found = await search_texts(list_said(segment.messages[segment.new :]), search)
     profile = _profile_uri(segment.whose)
-    nearest = [address for address in dict.fromkeys(hit.head.uri for hit in found) if address != profile][:MAX_KNOWN]
+    nearest = [address for address in dict.fromkeys(hit.summary.uri for hit in found) if address != profile][:MAX_KNOWN]
     nearest += _list_newest(view, below, set(nearest), MAX_KNOWN - len(nearest))
     shown: list[ShownMemory] = []
     for address in (profile, *nearest):
-        head = find_memory(view, address)
-        if head is None or not head.live or head.category.value not in CATEGORIES:
+        summary = find_memory(view, address)
+        if summary is None or not summary.live or summary.category.value not in CATEGORIES:
             continue
         for item in read_page(view.get(NODES, address)).current[-_MAX_PROFILE:]:
             if _is_rule_statement(item, segment):
                 continue
-            memory = KnownMemory(head.category.value, cover_secrets(item["text"]), str(item["said_at"] or "")[:10])
+            memory = KnownMemory(summary.category.value, cover_secrets(item["text"]), str(item["said_at"] or "")[:10])
             shown.append((memory, (address, item["text"])))
     # Oldest first, as the conversation goes on with them.
     return sorted(shown, key=lambda pair: pair[0].said_on)
@@ -155,14 +155,14 @@ async def find_similar(view: View, index: ContextIndex, segment: Segment) -> lis
 
 def _list_newest(view: View, below: str, known: set[str], limit: int) -> list[str]:
     """Return the memories of a user that changed last: who has few is shown all of them."""
-    heads = [
-        head
+    summaries = [
+        summary
         for category in CATEGORIES
-        for head in list_memories_in(view, f"{below}/{category}")
-        if head.uri not in known
+        for summary in list_memories_in(view, f"{below}/{category}")
+        if summary.uri not in known
     ]
-    heads.sort(key=lambda head: (-head.updated_at, head.uri))
-    return [head.uri for head in heads[:limit]]
+    summaries.sort(key=lambda summary: (-summary.updated_at, summary.uri))
+    return [summary.uri for summary in summaries[:limit]]
 
 
 def _is_rule_statement(item: Row, segment: Segment) -> bool:
@@ -196,7 +196,7 @@ class SegmentDecision:
         segment = self.segment
         row = view.get(NODES, segment.session.uri)
         shown = (find_memory(view, address) for address in segment.uris)
-        if row is None or not is_live(row) or not all(head is not None and head.live for head in shown):
+        if row is None or not is_live(row) or not all(summary is not None and summary.live for summary in shown):
             return Unchanged()
         candidates = [self._make_candidate(view, change) for change in self.changes]
         writer = ContextWriter(view)
@@ -224,7 +224,7 @@ class SegmentDecision:
         cited = [(segment.uris[place], segment.messages[place]) for place in change.evidence]
         said = [moment for _, message in cited if (moment := dates.read_moment(message.timestamp))]
         said_at = max(said, default="")
-        heads = [find_memory(view, address) for address, _ in cited]
+        summaries = [find_memory(view, address) for address, _ in cited]
         facts = StatementFacts()
         if change.day is not None and change.category == MemoryCategory.EVENTS:
             facts = StatementFacts(day=change.day.isoformat())
@@ -240,15 +240,15 @@ class SegmentDecision:
             by="llm",
             said_at=said_at,
             noted_at=clock.iso(view.now),
-            message_ids=[head.message_id for head in heads if head is not None and head.message_id],
+            message_ids=[summary.message_id for summary in summaries if summary is not None and summary.message_id],
             facts=facts,
             changes=None if place is None else ChangedMemory(*place, change.action == UPDATE, change.action == FORGET),
         )
 
     def _drop_statements_of_rules(self, view: View, writer: ContextWriter, candidate: CandidateMemory) -> None:
         """Remove what rules took from the same messages and shares a word with a candidate, which says it better."""
-        heads = {head.uri for source in candidate.source_refs for head in list_memories_from(view, source)}
-        for address in sorted(heads):
+        summaries = {summary.uri for source in candidate.source_refs for summary in list_memories_from(view, source)}
+        for address in sorted(summaries):
             row = writer.row(address)
             page = read_page(row)
             said = [

@@ -75,18 +75,18 @@ def _make_overview(messages: Sequence[Message], lines: Sequence[SessionLine]) ->
     spoken = Counter(_speaker(message) for message in messages)
     who = ", ".join(f"{name} ({count})" for name, count in spoken.most_common(_MAX_SPEAKERS))
     times = [message.timestamp for message in messages if message.timestamp]
-    head = [f"{labels['messages'].format(len(messages))} · {labels['who']}: {who}"]
+    opening = [f"{labels['messages'].format(len(messages))} · {labels['who']}: {who}"]
     if times:
-        head.append(f"{labels['when']}: {times[0]}" + (f" – {times[-1]}" if times[-1] != times[0] else ""))
+        opening.append(f"{labels['when']}: {times[0]}" + (f" – {times[-1]}" if times[-1] != times[0] else ""))
     ends = [
         f"{labels[label]}: {shorten(format_line(line), _EXCERPT_CHARS)}"
         for label, line in (("first", lines[0]), ("last", lines[-1]))
     ] if lines else []  # fmt: skip
-    used = "\n".join([*head, *ends])
+    used = "\n".join([*opening, *ends])
     room = limit - len(used) - 2
     chosen = choose_lines(lines, room)
     body = join_texts([f"- {format_line(line)}" for line in chosen], max(room, 1), "\n")
-    return "\n".join([*head, *([body] if chosen else []), *ends])[:limit]
+    return "\n".join([*opening, *([body] if chosen else []), *ends])[:limit]
 
 
 def _split_lines(number: int, message: Message, fold: Fold) -> list[SessionLine]:
@@ -143,7 +143,7 @@ def plan_session(
     before: Mapping[str, Any] = {} if state.row is None else state.row["metadata"]
     times = [before.get("first_at"), before.get("last_at"), *(part.message.timestamp for part in state.fresh)]
     roles = dict.fromkeys((*before.get("roles", ()), *(part.message.role for part in state.fresh)))
-    count = len(state.heads) + len(state.fresh)
+    count = len(state.stored) + len(state.fresh)
     metadata = {
         **before,
         "confidence": 1.0,
@@ -181,19 +181,19 @@ def _get_speaker_metadata(times: Iterable[str | None], roles: Iterable[str]) -> 
     }
 
 
-def remove_message(view: View, head: ContextSummary, fold: Fold) -> list[Write]:
+def remove_message(view: View, summary: ContextSummary, fold: Fold) -> list[Write]:
     """Return the changed node of a session that loses a message: its summary is made again from the others."""
-    row = view.get(NODES, head.parent_uri)
+    row = view.get(NODES, summary.parent_uri)
     if row is None or not is_live(row):
         return []
-    left = [part for part in list_parts(view, head.parent_uri) if part.uri != head.uri]
+    left = [part for part in list_parts(view, summary.parent_uri) if part.uri != summary.uri]
     messages = list_messages(view, left)
     abstract, overview = summarize_session(messages, fold) if messages else ("", "")
     # The calls that were counted with the message are known, should the session be sent again.
-    counted = {COUNTED_CALLS: [*row["metadata"].get(COUNTED_CALLS, ()), *head.calls]} if head.calls else {}
+    counted = {COUNTED_CALLS: [*row["metadata"].get(COUNTED_CALLS, ()), *summary.calls]} if summary.calls else {}
     metadata = {**row["metadata"], BY: "rules", "message_count": len(left), SUMMARISED: len(left), **counted}
     after = {**row, "abstract": abstract, OVERVIEW: overview, "metadata": metadata}
-    return [Write(NODES, head.parent_uri, next_of(after, row, view.now))]
+    return [Write(NODES, summary.parent_uri, next_of(after, row, view.now))]
 
 
 def choose_lines(lines: Sequence[SessionLine], limit: int) -> list[SessionLine]:

@@ -60,11 +60,11 @@ def is_profile_asked_for(view: View, ctx: RequestContext, question: str) -> bool
     """Return whether the caller's profile gives a single-valued fact that a question asks for."""
     asked = find_asked_slots(question)
     try:
-        head = find_profile(view, ctx) if asked else None
+        summary = find_profile(view, ctx) if asked else None
     except InvalidInput:
         # Who is no user and no agent has no profile.
         return False
-    row = view.get(NODES, head.uri) if head is not None else None
+    row = view.get(NODES, summary.uri) if summary is not None else None
     # The content has a line for each statement that holds.
     lines = str(row["content"]).split("\n") if row is not None else ()
     return any(slot in asked for line in lines for slot, _ in read_values(line)[0])

@@ -35,33 +35,33 @@ def make_blocks(
     sees = edits.visibility_check(view, ctx)
     blocks = []
     for hit in hits:
-        head = hit.head
-        text = _get_text(view, index, query, head)
+        summary = hit.summary
+        text = _get_text(view, index, query, summary)
         block = RetrievedBlock(
-            uri=head.uri,
-            category=head.category.value,
+            uri=summary.uri,
+            category=summary.category.value,
             level_hit=Level.L0.name,
             abstract=text,
-            scope=_scope_of(head, ctx),
+            scope=_scope_of(summary, ctx),
             score=round(hit.score, 6),
             match_reason="; ".join(_list_reasons(index, query, hit, text)),
             message_ids=_list_message_ids(view, hit, sees),
-            said_at=clock.iso(head.occurred_at) if head.occurred_at is not None else None,
+            said_at=clock.iso(summary.occurred_at) if summary.occurred_at is not None else None,
         )
         blocks.append(block)
     return blocks
 
 
-def _scope_of(head: ContextSummary, ctx: RequestContext) -> str:
-    return scopes.best(head.audience, head.owner, ctx.visible) or ""
+def _scope_of(summary: ContextSummary, ctx: RequestContext) -> str:
+    return scopes.best(summary.audience, summary.owner, ctx.visible) or ""
 
 
-def _get_text(view: View, index: ContextIndex, query: TypedQuery, head: ContextSummary) -> str:
-    if not head.is_part or len(head.abstract) < texts.MAX_SHOWN_CHARS:
-        return head.abstract
-    row = view.get(PARTS, head.uri)
+def _get_text(view: View, index: ContextIndex, query: TypedQuery, summary: ContextSummary) -> str:
+    if not summary.is_part or len(summary.abstract) < texts.MAX_SHOWN_CHARS:
+        return summary.abstract
+    row = view.get(PARTS, summary.uri)
     if row is None or not is_live(row):
-        return head.abstract
+        return summary.abstract
     said = texts.format_message(row)
     if len(said) <= texts.MAX_MESSAGE_CHARS:
         return said
@@ -98,9 +98,9 @@ def _list_message_ids(view: View, hit: ScoredHit, sees: Sees) -> list[str]:
     """Name the messages of a turn, or those that an extracted memory comes from as far as they are seen, best first."""
     place = {address: at for at, address in enumerate(hit.folded)}
     named = (
-        (hit.head.uri, *hit.folded)
-        if hit.head.is_part
-        else sorted(filter(sees, hit.head.sources), key=lambda source: place.get(source, len(place)))
+        (hit.summary.uri, *hit.folded)
+        if hit.summary.is_part
+        else sorted(filter(sees, hit.summary.sources), key=lambda source: place.get(source, len(place)))
     )
     parts = (find_memory(view, address) for address in named[:_MAX_MESSAGE_IDS])
     return [message_id_of(part) for part in parts if part is not None and part.live]
@@ -125,38 +125,38 @@ def read_layer(
     With `expand_relations` its edges come along, at most `max_relations`, where 0 is no bound.
     Raises InvalidInput for what is no URI, and NotFound.
     """
-    head = edits.get_visible_summary(view, ctx, address)
-    node = read_node(view, ctx, head) if level is Level.L2 else _node(view, ctx, head)
+    summary = edits.get_visible_summary(view, ctx, address)
+    node = read_node(view, ctx, summary) if level is Level.L2 else _node(view, ctx, summary)
     edges = _list_visible_edges(view, ctx, node.relations)[: max_relations or None] if expand_relations else []
-    message_ids = [message_id_of(head)] if head.is_part else list(map(str, node.metadata.get("message_ids", ())))
+    message_ids = [message_id_of(summary)] if summary.is_part else list(map(str, node.metadata.get("message_ids", ())))
     return RetrievedBlock(
-        uri=head.uri,
-        category=head.category.value,
+        uri=summary.uri,
+        category=summary.category.value,
         level_hit=level.name,
         abstract=node.abstract,
-        scope=_scope_of(head, ctx),
+        scope=_scope_of(summary, ctx),
         overview=node.overview if level >= Level.L1 else None,
         content_excerpt=node.content[:_EXCERPT_CHARS] if level is Level.L2 else None,
         content=node.content if level is Level.L2 else None,
         relations=edges,
         message_ids=message_ids,
-        said_at=clock.iso(head.occurred_at) if head.occurred_at is not None else None,
+        said_at=clock.iso(summary.occurred_at) if summary.occurred_at is not None else None,
     )
 
 
-def read_node(view: View, ctx: RequestContext, head: ContextSummary) -> ContextNode:
+def read_node(view: View, ctx: RequestContext, summary: ContextSummary) -> ContextNode:
     """Return a node with all of its layers; the content of a session is its transcript. Raises NotFound."""
-    node = _node(view, ctx, head)
-    if head.is_part or head.category is not MemoryCategory.SESSIONS:
+    node = _node(view, ctx, summary)
+    if summary.is_part or summary.category is not MemoryCategory.SESSIONS:
         return node
-    rows = (view.get(PARTS, part.uri) for part in list_parts(view, head.uri))
+    rows = (view.get(PARTS, part.uri) for part in list_parts(view, summary.uri))
     return replace(
         node, content=transcript(row for row in rows if row is not None and is_live(row) and not is_erased(row))
     )
 
 
-def _node(view: View, ctx: RequestContext, head: ContextSummary) -> ContextNode:
-    return edits.node_of(head, edits.get_redacted_row(view, ctx, head))
+def _node(view: View, ctx: RequestContext, summary: ContextSummary) -> ContextNode:
+    return edits.node_of(summary, edits.get_redacted_row(view, ctx, summary))
 
 
 def _list_visible_edges(view: View, ctx: RequestContext, edges: Sequence[RelationEdge]) -> list[RelationEdge]:

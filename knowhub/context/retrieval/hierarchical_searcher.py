@@ -49,7 +49,7 @@ class SessionScores:
 
     def nearest(self, number: int) -> ContextSummary:
         """Return the nearest match to a position that has one within reach."""
-        return next(self.hits[number + away].head for away, _ in _BESIDE if number + away in self.hits)
+        return next(self.hits[number + away].summary for away, _ in _BESIDE if number + away in self.hits)
 
     def mix_scores(self) -> dict[int, float]:
         """Return what each place has of its own and of its best neighbour, those too that did not match."""
@@ -134,13 +134,13 @@ class _Ranking:
         is_answered = self._days or ranking.has_evidence(found.hits, found.nearest, self._find_terms)
         for hit in found.hits if is_answered else ():
             self._sort_in(hit)
-        self._preferences = [head for head in seeds.preferences if self._is_wanted(head)]
+        self._preferences = [summary for summary in seeds.preferences if self._is_wanted(summary)]
         if is_profile_asked_for(view, ctx, query.text):
             self._asked_for |= {MemoryCategory.PROFILE.value}
             self._fetch_asked_for()
         elif self._extracted or self._sessions:
             self._fetch_asked_for()
-        self._own = {hit.head.uri: hit.relevance for hit in self._extracted}
+        self._own = {hit.summary.uri: hit.relevance for hit in self._extracted}
         self._outdated: set[str] = set()
         self._extracted = self._match_evidence()
         self._places = score_places(self._sessions, self._best)
@@ -148,10 +148,10 @@ class _Ranking:
     def list_best(self) -> list[ScoredHit]:
         turns = ranking.fold_turns([*self._parts(), *self._whole_sessions()], self._find_turn)
         extracted = sorted(map(self._memory, self._extracted), key=sort_key)
-        verbatim = [memory for memory in extracted[:_UPDATED_MEMORIES] if not self._is_from_model(memory.head)]
+        verbatim = [memory for memory in extracted[:_UPDATED_MEMORIES] if not self._is_from_model(memory.summary)]
         said = ranking.fold_under_memories(ranking.rank_updates_first(turns, verbatim, self._match), extracted)
         best = self._place_preference(sorted([*said, *extracted], key=sort_key))[: self._query.top_k]
-        return [replace(hit, reasons=tuple(self._reasons(hit.head))) for hit in best]
+        return [replace(hit, reasons=tuple(self._reasons(hit.summary))) for hit in best]
 
     def _place_preference(self, hits: list[ScoredHit]) -> list[ScoredHit]:
         """Return the results with the nearest instruction or preference behind the best three, if it is not among them.
@@ -160,8 +160,10 @@ class _Ranking:
         """
         if len(hits) <= _BEFORE_PREFERENCE or not self._preferences:
             return hits
-        head = self._preferences[0]
-        hit = next((hit for hit in hits if hit.head.uri == head.uri), None) or self._memory(SearchHit(head, 0.0))
+        summary = self._preferences[0]
+        hit = next((hit for hit in hits if hit.summary.uri == summary.uri), None) or self._memory(
+            SearchHit(summary, 0.0)
+        )
         before = hits[:_BEFORE_PREFERENCE]
         if hit in before:
             return hits
@@ -174,32 +176,32 @@ class _Ranking:
         session = find_memory(self._view, part.parent_uri) if part is not None else None
         return session is None or session.is_read_by_model
 
-    def _find_terms(self, head: ContextSummary) -> frozenset[str]:
-        return frozenset(self._match(self._query.text, head.abstract))
+    def _find_terms(self, summary: ContextSummary) -> frozenset[str]:
+        return frozenset(self._match(self._query.text, summary.abstract))
 
-    def _find_turn(self, head: ContextSummary) -> ContextSummary:
+    def _find_turn(self, summary: ContextSummary) -> ContextSummary:
         """Return the user's message that a message replies to; the message itself if it is no reply."""
-        if not head.is_part or not messages.is_one_of(messages.AGENT | messages.TOOL, head.role):
-            return head
-        before = list_neighbours(self._view, head.uri, _REPLIES)
-        for part in reversed([part for part in before if part.number < head.number]):
+        if not summary.is_part or not messages.is_one_of(messages.AGENT | messages.TOOL, summary.role):
+            return summary
+        before = list_neighbours(self._view, summary.uri, _REPLIES)
+        for part in reversed([part for part in before if part.number < summary.number]):
             if messages.is_one_of(messages.USER, part.role) and self._is_wanted(part):
                 return part
-        return head
+        return summary
 
-    def _is_replied_to(self, head: ContextSummary) -> bool:
+    def _is_replied_to(self, summary: ContextSummary) -> bool:
         """Return whether the next message is an agent's."""
-        after = (part for part in list_neighbours(self._view, head.uri, 1) if part.number == head.number + 1)
+        after = (part for part in list_neighbours(self._view, summary.uri, 1) if part.number == summary.number + 1)
         return any(messages.is_one_of(messages.AGENT, part.role) for part in after)
 
     def _sort_in(self, hit: SearchHit[ContextSummary]) -> None:
-        head = hit.head
-        if head.category is not MemoryCategory.SESSIONS:
+        summary = hit.summary
+        if summary.category is not MemoryCategory.SESSIONS:
             self._extracted.append(hit)
-        elif head.is_part:
-            self._sessions[head.parent_uri].hits[head.number] = hit
+        elif summary.is_part:
+            self._sessions[summary.parent_uri].hits[summary.number] = hit
         else:
-            self._sessions[head.uri].own = hit
+            self._sessions[summary.uri].own = hit
 
     def _fetch_asked_for(self) -> None:
         """Add the caller's profile or nearest preferences where they are asked for: they need share no word with it."""
@@ -208,10 +210,10 @@ class _Ranking:
             # Who is no user and no agent has no profile.
             with suppress(InvalidInput):
                 wanted += filter(None, [find_profile(self._view, self._ctx)])
-        known = {hit.head.uri: hit for hit in self._extracted}
-        for head in filter(self._is_wanted, wanted):
-            hit = known.get(head.uri, SearchHit(head, 0.0))
-            known[head.uri] = replace(hit, relevance=max(hit.relevance, _MIN_ASKED_FOR * self._best))
+        known = {hit.summary.uri: hit for hit in self._extracted}
+        for summary in filter(self._is_wanted, wanted):
+            hit = known.get(summary.uri, SearchHit(summary, 0.0))
+            known[summary.uri] = replace(hit, relevance=max(hit.relevance, _MIN_ASKED_FOR * self._best))
         self._extracted = list(known.values())
 
     def _match_evidence(self) -> list[SearchHit[ContextSummary]]:
@@ -219,17 +221,17 @@ class _Ranking:
 
         What replaced a statement matches as well as the message that made that.
         """
-        hits = {hit.head.uri: hit for hit in self._extracted}
+        hits = {hit.summary.uri: hit for hit in self._extracted}
         for hit in [hit for session in self._sessions.values() for hit in session.hits.values()]:
-            memories = self._list_memories_from(hit.head.uri)
-            newer = [memory for memory in memories if hit.head.uri in memory.outdated]
+            memories = self._list_memories_from(hit.summary.uri)
+            newer = [memory for memory in memories if hit.summary.uri in memory.outdated]
             if newer and len(newer) == len(memories):
-                self._outdated.add(hit.head.uri)
+                self._outdated.add(hit.summary.uri)
             for memory in memories:
                 known = hits.get(memory.uri)
-                relevance = hit.relevance * self._share(memory, hit.head.uri) if memory in newer else 0.0
+                relevance = hit.relevance * self._share(memory, hit.summary.uri) if memory in newer else 0.0
                 if known is None or known.relevance < relevance:
-                    hits[memory.uri] = replace(hit, head=memory, relevance=relevance)
+                    hits[memory.uri] = replace(hit, summary=memory, relevance=relevance)
         return list(hits.values())
 
     def _list_memories_from(self, source: str) -> list[ContextSummary]:
@@ -250,77 +252,79 @@ class _Ranking:
         for place, score in sorted(self._places.items(), key=lambda item: (-item[1], item[0])):
             if len(top) == self._wide and score * (_SAID_BY if self._persons else 1.0) <= top[0]:
                 break
-            head, is_seed = self._at(place)
-            if head is not None:
-                is_outdated = head.uri in self._outdated
-                weight = ranking.weigh_part(head, is_outdated=is_outdated, is_replied_to=self._is_replied_to)
-                moved = self._raise_score(head, score) * weight * self._apply_evidence(head)
-                found.append(ScoredHit(head, moved, is_seed))
+            summary, is_seed = self._at(place)
+            if summary is not None:
+                is_outdated = summary.uri in self._outdated
+                weight = ranking.weigh_part(summary, is_outdated=is_outdated, is_replied_to=self._is_replied_to)
+                moved = self._raise_score(summary, score) * weight * self._apply_evidence(summary)
+                found.append(ScoredHit(summary, moved, is_seed))
                 heapq.heappush(top, moved)
                 if len(top) > self._wide:
                     heapq.heappop(top)
         return found
 
-    def _apply_evidence(self, head: ContextSummary) -> float:
+    def _apply_evidence(self, summary: ContextSummary) -> float:
         """Return the weight of a message. A message from which a model took nothing weighs less."""
-        session = find_memory(self._view, head.parent_uri)
+        session = find_memory(self._view, summary.parent_uri)
         is_read = session is not None and session.is_read_by_model
-        return _NO_EVIDENCE if is_read and not list_memories_from(self._view, head.uri) else 1.0
+        return _NO_EVIDENCE if is_read and not list_memories_from(self._view, summary.uri) else 1.0
 
     def _at(self, place: Place) -> tuple[ContextSummary | None, bool]:
         """Return the node at a position, None if missing or hidden, and whether it matched itself."""
         address, number = place
         session = self._sessions[address]
         if number in session.hits:
-            return session.hits[number].head, True
+            return session.hits[number].summary, True
         around = list_neighbours(self._view, session.nearest(number).uri, len(NEIGHBOURS))
-        return next((head for head in around if head.number == number and self._is_wanted(head)), None), False
+        return next(
+            (summary for summary in around if summary.number == number and self._is_wanted(summary)), None
+        ), False
 
-    def _is_wanted(self, head: ContextSummary) -> bool:
-        passes = all(not group.isdisjoint(head.facets) for group in self._groups)
-        return head.live and passes and self._ctx.sees(head.audience) and self._query.limits.accept(head)
+    def _is_wanted(self, summary: ContextSummary) -> bool:
+        passes = all(not group.isdisjoint(summary.facets) for group in self._groups)
+        return summary.live and passes and self._ctx.sees(summary.audience) and self._query.limits.accept(summary)
 
     def _whole_sessions(self) -> Iterator[ScoredHit]:
         """Yield the sessions that match as a whole, by their summaries, and in no part."""
         for session in self._sessions.values():
             if session.own is not None and not session.hits:
                 score = session.own.relevance / self._best
-                yield ScoredHit(session.own.head, self._raise_score(session.own.head, score))
+                yield ScoredHit(session.own.summary, self._raise_score(session.own.summary, score))
 
     def _memory(self, hit: SearchHit[ContextSummary]) -> ScoredHit:
         """Return what was extracted; where what it comes from matches too, that is evidence."""
-        score = self._raise_score(hit.head, hit.relevance / self._best) * ranking.weigh_memory(hit.head)
-        sources = self._score_sources(hit.head)
+        score = self._raise_score(hit.summary, hit.relevance / self._best) * ranking.weigh_memory(hit.summary)
+        sources = self._score_sources(hit.summary)
         best_first = sorted(sources, key=lambda source: -sources[source])
-        return ScoredHit(hit.head, score + _EVIDENCE * max(sources.values(), default=0.0), folded=tuple(best_first))
+        return ScoredHit(hit.summary, score + _EVIDENCE * max(sources.values(), default=0.0), folded=tuple(best_first))
 
-    def _score_sources(self, head: ContextSummary) -> dict[str, float]:
+    def _score_sources(self, summary: ContextSummary) -> dict[str, float]:
         """Return how well the messages of a memory match, as far as they are about it."""
-        parts = (find_memory(self._view, source) for source in head.sources)
+        parts = (find_memory(self._view, source) for source in summary.sources)
         live = [part for part in parts if part is not None and part.live]
         scores = {part.uri: self._places.get((part.parent_uri, part.number), 0.0) for part in live}
-        return {source: score * self._share(head, source) if score else 0.0 for source, score in scores.items()}
+        return {source: score * self._share(summary, source) if score else 0.0 for source, score in scores.items()}
 
-    def _raise_score(self, head: ContextSummary, score: float) -> float:
-        raised = score * _SAID_BY if head.name in self._persons else score
-        return raised * _ASKED_FOR if head.category.value in self._asked_for else raised
+    def _raise_score(self, summary: ContextSummary, score: float) -> float:
+        raised = score * _SAID_BY if summary.name in self._persons else score
+        return raised * _ASKED_FOR if summary.category.value in self._asked_for else raised
 
-    def _reasons(self, head: ContextSummary) -> Iterator[str]:
-        if head.is_part and self._sessions[head.parent_uri].has_neighbour(head.number):
+    def _reasons(self, summary: ContextSummary) -> Iterator[str]:
+        if summary.is_part and self._sessions[summary.parent_uri].has_neighbour(summary.number):
             yield "beside a match"
-        if head.category is MemoryCategory.SESSIONS and not head.is_part:
+        if summary.category is MemoryCategory.SESSIONS and not summary.is_part:
             yield "the session as a whole"
-        if head.name in self._persons:
-            yield f"said by {head.name}" if head.is_part else f"about {head.name}"
-        if self._days and self._matches_dates(head):
+        if summary.name in self._persons:
+            yield f"said by {summary.name}" if summary.is_part else f"about {summary.name}"
+        if self._days and self._matches_dates(summary):
             yield "of that day"
-        if head.category.value in self._asked_for:
+        if summary.category.value in self._asked_for:
             yield "the kind asked for"
-        if any(self._score_sources(head).values()):
+        if any(self._score_sources(summary).values()):
             yield "what was said"
 
-    def _matches_dates(self, head: ContextSummary) -> bool:
+    def _matches_dates(self, summary: ContextSummary) -> bool:
         """Return whether it was said, or took place, on one of the days asked for, as they are where that was."""
-        # Which days a message names besides, its head does not know, and reading that costs as much as the search.
-        moment = None if head.occurred_at is None else head.occurred_at + head.utc_offset_s
+        # A summary has no other days that its message names, and reading the message costs as much as the search.
+        moment = None if summary.occurred_at is None else summary.occurred_at + summary.utc_offset_s
         return not self._days.isdisjoint(date_tags(moment))

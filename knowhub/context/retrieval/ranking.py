@@ -51,27 +51,27 @@ class ScoredHit:
     `folded` are the URIs of further messages of the same result, best first.
     """
 
-    head: ContextSummary
+    summary: ContextSummary
     score: float
     is_seed: bool = True
     folded: tuple[str, ...] = ()
     reasons: tuple[str, ...] = ()
 
 
-def weigh_part(head: ContextSummary, *, is_outdated: bool, is_replied_to: Callable[[ContextSummary], bool]) -> float:
+def weigh_part(summary: ContextSummary, *, is_outdated: bool, is_replied_to: Callable[[ContextSummary], bool]) -> float:
     """Return how much a message weighs: by who says it, whether it states anything, and whether that was replaced.
 
     `is_replied_to` says whether an agent replies: such a question is one result with its answer.
     """
     weight = _REPLACED if is_outdated else 1.0
-    if messages.is_one_of(messages.AGENT | messages.TOOL, head.role):
+    if messages.is_one_of(messages.AGENT | messages.TOOL, summary.role):
         weight *= _REPLY
-    return weight * _BARE_QUESTION if _is_question(head.abstract) and not is_replied_to(head) else weight
+    return weight * _BARE_QUESTION if _is_question(summary.abstract) and not is_replied_to(summary) else weight
 
 
-def weigh_memory(head: ContextSummary) -> float:
+def weigh_memory(summary: ContextSummary) -> float:
     """Return how much an extracted memory weighs: statistics of tools answer few questions."""
-    return _TOOL_STATISTICS if head.category in COUNTED else 1.0
+    return _TOOL_STATISTICS if summary.category in COUNTED else 1.0
 
 
 def has_evidence(hits: Iterable[SearchHit[ContextSummary]], nearest: float, find_terms: FindTerms) -> bool:
@@ -82,12 +82,12 @@ def has_evidence(hits: Iterable[SearchHit[ContextSummary]], nearest: float, find
     """
     by_words = (hit for hit in hits if not hit.parts or any(stage.stage == LEXICAL for stage in hit.parts))
     # A long message may match further on than its abstract shows.
-    return nearest >= _NEAR or any(sum(map(len, find_terms(hit.head))) != 1 for hit in by_words)
+    return nearest >= _NEAR or any(sum(map(len, find_terms(hit.summary))) != 1 for hit in by_words)
 
 
 def sort_key(hit: ScoredHit) -> tuple[float, float, str]:
     """Sort by score; of two that answer equally well the later comes first: it is what still holds."""
-    return -hit.score, -(hit.head.occurred_at or 0.0), hit.head.uri
+    return -hit.score, -(hit.summary.occurred_at or 0.0), hit.summary.uri
 
 
 def fold_turns(hits: Iterable[ScoredHit], turn_of: Callable[[ContextSummary], ContextSummary]) -> list[ScoredHit]:
@@ -98,13 +98,13 @@ def fold_turns(hits: Iterable[ScoredHit], turn_of: Callable[[ContextSummary], Co
     """
     groups: dict[str, list[ScoredHit]] = {}
     for hit in sorted(hits, key=sort_key):
-        groups.setdefault(turn_of(hit.head).uri, []).append(hit)
+        groups.setdefault(turn_of(hit.summary).uri, []).append(hit)
     folded = []
     for address, group in groups.items():
-        turn = next((hit for hit in group if hit.head.uri == address and hit.is_seed), None)
+        turn = next((hit for hit in group if hit.summary.uri == address and hit.is_seed), None)
         first = turn or group[0]
-        others = [hit.head.uri for hit in group if hit is not first and hit.is_seed and hit.score >= first.score]
-        if first.head.uri != address:
+        others = [hit.summary.uri for hit in group if hit is not first and hit.is_seed and hit.score >= first.score]
+        if first.summary.uri != address:
             others = [*(other for other in others if other != address), address]
         folded.append(replace(first, score=group[0].score, folded=tuple(others)))
     return sorted(folded, key=sort_key)
@@ -114,9 +114,9 @@ def fold_under_memories(said: Sequence[ScoredHit], extracted: Sequence[ScoredHit
     """Return the messages without those that a better memory names as its evidence."""
     scores: dict[str, float] = {}
     for memory in extracted:
-        for source in memory.head.sources:
+        for source in memory.summary.sources:
             scores[source] = max(scores.get(source, 0.0), memory.score)
-    return [hit for hit in said if scores.get(hit.head.uri, 0.0) < hit.score]
+    return [hit for hit in said if scores.get(hit.summary.uri, 0.0) < hit.score]
 
 
 def rank_updates_first(
@@ -128,30 +128,30 @@ def rank_updates_first(
     counts as a whole, and a speaker updates only what they said themselves.
     """
     ordered = sorted(turns, key=sort_key)
-    changes = [(hit.head, sentences) for hit in ordered if (sentences := _find_changes(hit.head))][:_UPDATES]
+    changes = [(hit.summary, sentences) for hit in ordered if (sentences := _find_changes(hit.summary))][:_UPDATES]
     if not changes:
         return ordered
-    texts = [hit.head.abstract.lower() for hit in ordered]
-    scores = {hit.head.uri: hit.score for hit in ordered}
+    texts = [hit.summary.abstract.lower() for hit in ordered]
+    scores = {hit.summary.uri: hit.score for hit in ordered}
     for earlier in [*ordered[:_UPDATED], *memories]:
         for later, sentences in changes:
-            if not _can_update(later, earlier.head):
+            if not _can_update(later, earlier.summary):
                 continue
-            shared = {word for sentence in sentences for word in match(earlier.head.abstract, sentence)}
+            shared = {word for sentence in sentences for word in match(earlier.summary.abstract, sentence)}
             if any(sum(word in text for text in texts) <= _BOTH for word in shared if _is_topic_word(word)):
                 scores[later.uri] = max(scores[later.uri], _LIFT * earlier.score)
-    return sorted((replace(hit, score=scores[hit.head.uri]) for hit in ordered), key=sort_key)
+    return sorted((replace(hit, score=scores[hit.summary.uri]) for hit in ordered), key=sort_key)
 
 
-def _find_changes(head: ContextSummary) -> list[str]:
+def _find_changes(summary: ContextSummary) -> list[str]:
     """Return the sentences of a user's message which say that something is not as it was."""
     if (
-        not head.is_part
-        or not messages.is_one_of(messages.USER, head.role)
-        or not _UPDATE.search(head.abstract.lower())
+        not summary.is_part
+        or not messages.is_one_of(messages.USER, summary.role)
+        or not _UPDATE.search(summary.abstract.lower())
     ):
         return []
-    return [text for text in _split(head.abstract) if _UPDATE.search(text.lower()) and not QUESTION.search(text)]
+    return [text for text in _split(summary.abstract) if _UPDATE.search(text.lower()) and not QUESTION.search(text)]
 
 
 def _can_update(later: ContextSummary, earlier: ContextSummary) -> bool:
@@ -159,7 +159,9 @@ def _can_update(later: ContextSummary, earlier: ContextSummary) -> bool:
         return False
     # «Standup: …» is written like a name.
     speakers = {
-        head.name for head in (later, earlier) if head.is_part and not messages.is_one_of(messages.ALL, head.name)
+        summary.name
+        for summary in (later, earlier)
+        if summary.is_part and not messages.is_one_of(messages.ALL, summary.name)
     }
     if len(speakers) > 1:
         return False
@@ -182,5 +184,5 @@ def _split(text: str) -> list[str]:
     return [sentence for part in _BETWEEN_SENTENCES.split(text) if (sentence := part.strip())]
 
 
-def _get_day(head: ContextSummary) -> int | None:
-    return None if head.occurred_at is None else int(head.occurred_at // _DAY_S)
+def _get_day(summary: ContextSummary) -> int | None:
+    return None if summary.occurred_at is None else int(summary.occurred_at // _DAY_S)

@@ -81,7 +81,7 @@ class MemorySearch:
         if limits.explain:
             # Where nothing has a vector, words alone found it.
             stages = {
-                hit.head.uri: hit.parts or (StageScore(LEXICAL, rank, hit.relevance),)
+                hit.summary.uri: hit.parts or (StageScore(LEXICAL, rank, hit.relevance),)
                 for rank, hit in enumerate(seeds.found.hits, start=1)
             }
             blocks = [replace(block, why=explain_block(block, stages.get(block.uri, ()))) for block in blocks]
@@ -94,7 +94,7 @@ class MemorySearch:
             degraded=degraded,
             reach=seeds.found.reach,
             enough=seeds.found.enough,
-            preferences=[head.uri for head in seeds.preferences],
+            preferences=[summary.uri for summary in seeds.preferences],
         )
 
     async def _find_seeds(self, asked: TypedQuery, ctx: RequestContext) -> Seeds:
@@ -104,7 +104,7 @@ class MemorySearch:
             event = replace(asked, text=after.event, hints={}, top_k=1)
             seeds = await find_seeds(self._index, event, ctx)
             found = rank_memories(self._store.view(ctx.account), self._index, event, seeds, ctx)
-            moment = found[0].head.occurred_at if found else None
+            moment = found[0].summary.occurred_at if found else None
             then = after.resolve(moment) if moment is not None else None
             if then is not None:
                 hints = {**asked.hints, "days": list_marks(then)}

@@ -127,14 +127,14 @@ class Seeds:
         """Return the best of them as they are shown."""
         return [
             SeedHit(
-                uri=hit.head.uri,
+                uri=hit.summary.uri,
                 score=round(hit.relevance, 6),
                 relevance=round(min(1.0, hit.relevance / self.found.reach), 4),
-                category=hit.head.category.value,
-                owner_space=hit.head.owner_space,
-                abstract=hit.head.abstract,
-                has_overview=hit.head.has_overview,
-                has_content=hit.head.has_content,
+                category=hit.summary.category.value,
+                owner_space=hit.summary.owner_space,
+                abstract=hit.summary.abstract,
+                has_overview=hit.summary.has_overview,
+                has_content=hit.summary.has_content,
             )
             for hit in self.found.hits[:most]
         ]
@@ -145,14 +145,14 @@ async def find_seeds(index: ContextIndex, query: TypedQuery, ctx: RequestContext
     preferences: list[ContextSummary] = []
     if not (query.categories or query.target_uri or query.limits.is_limiting):
         only = replace(query, categories=(MemoryCategory.PREFERENCES.value,))
-        preferences = [hit.head for hit in (await _search(index, only, ctx, query.text)).hits]
+        preferences = [hit.summary for hit in (await _search(index, only, ctx, query.text)).hits]
     whole = await _search(index, query, ctx, query.text)
-    names = {hit.head.name for hit in whole.hits if hit.head.is_part}
+    names = {hit.summary.name for hit in whole.hits if hit.summary.is_part}
     persons = _find_names(query.text, (name for name in names if not messages.is_one_of(messages.ALL, name)))
     if not persons:
         return Seeds(whole, preferences=preferences)
     found = await _search(index, query, ctx, _remove_names(index, query.text, persons))
-    if not any(hit.head.name in persons for hit in found.hits):
+    if not any(hit.summary.name in persons for hit in found.hits):
         # What else is asked, they never said: it asks for what they did say.
         found = replace(found, hits=[*found.hits, *_list_behind(found, whole)])
     return Seeds(found, persons, preferences)
@@ -192,8 +192,8 @@ def _list_behind(
     found: SearchHits[ContextSummary], more: SearchHits[ContextSummary]
 ) -> list[SearchHit[ContextSummary]]:
     """Return what was not found at first: none of it can be better than the last that was."""
-    known = {hit.head.uri for hit in found.hits}
-    new = [hit for hit in more.hits if hit.head.uri not in known]
+    known = {hit.summary.uri for hit in found.hits}
+    new = [hit for hit in more.hits if hit.summary.uri not in known]
     best = max((hit.relevance for hit in new), default=0.0)
     last = found.hits[-1].relevance if found.hits else best
     return [replace(hit, relevance=hit.relevance * last / best) for hit in new] if best > last else new

@@ -85,11 +85,11 @@ class KeywordSearch:
         view = self._store.view(ctx.account)
         rows = []
         for hit in found.hits:
-            head = hit.head
-            if isinstance(head, Info):
-                rows += [(INFOS, hit.relevance, row) for row in rendering.render_infos(view, [head])]
+            summary = hit.summary
+            if isinstance(summary, Info):
+                rows += [(INFOS, hit.relevance, row) for row in rendering.render_infos(view, [summary])]
             else:
-                rows.append((KEYWORDS, hit.relevance, rendering.render_candidate(view, ctx, head)))
+                rows.append((KEYWORDS, hit.relevance, rendering.render_candidate(view, ctx, summary)))
         return TextRows(rows, found.index_lag, found.degraded)
 
     async def _search(

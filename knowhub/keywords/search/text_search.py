@@ -38,13 +38,13 @@ class TreeTextSearch:
         """
         groups = [kinds, *([] if ctx.visible is None else [visibility_facets(ctx.visible)])]
 
-        def accept(head: Node | Info) -> bool:
-            return head.live and head.id != ROOT_ID and ctx.sees(head.audience)
+        def accept(summary: Node | Info) -> bool:
+            return summary.live and summary.id != ROOT_ID and ctx.sees(summary.audience)
 
         query = text[:MAX_QUERY_CHARS].encode("utf-8", "replace").decode()
         found = await self._index.search(ctx.account, query, groups, accept, limit)
         floor = self._floor * found.enough / found.reach if min_relevance is None else min_relevance
-        hits = [SearchHit(hit.head, round(min(1.0, hit.relevance / found.reach), 4)) for hit in found.hits]
+        hits = [SearchHit(hit.summary, round(min(1.0, hit.relevance / found.reach), 4)) for hit in found.hits]
         lag = get_visible_lag(ctx, found.index_lag)
         return SearchHits([hit for hit in hits if hit.relevance >= floor], lag, found.degraded)
 
@@ -71,5 +71,5 @@ class NearKeywords:
         if self.texts is None:
             return Nearest(by_name)
         found = await self.texts.find(ctx, query, OFFERED + MEANT, ONLY_KEYWORDS)
-        by_text = tuple(hit.head.id for hit in found.hits if hit.head.id not in by_name)
+        by_text = tuple(hit.summary.id for hit in found.hits if hit.summary.id not in by_name)
         return Nearest(by_name, by_text[:MEANT], found.degraded)

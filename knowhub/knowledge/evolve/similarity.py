@@ -71,9 +71,9 @@ class Similarity:
         found = []
         for hit in candidates.hits:
             await pace.pause()
-            similarity = _compute_similarity(text, own, self._get_text(ctx.account, hit.head.id))
+            similarity = _compute_similarity(text, own, self._get_text(ctx.account, hit.summary.id))
             if similarity >= MIN_SIMILARITY:
-                found.append((hit.head.id, similarity))
+                found.append((hit.summary.id, similarity))
         return sorted(found, key=lambda item: (-item[1], item[0]))[:MAX_SHOWN]
 
     def _get_text(self, account: str, knowledge_id: str) -> str:

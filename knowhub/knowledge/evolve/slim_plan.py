@@ -183,12 +183,12 @@ class MergeCandidates:
             self._ctx.account, make_similarity_query(join_text(row)), groups, accept, _NEIGHBOURS
         )
         own = words(join_text(row))
-        close = [hit.head for hit in found.hits if self._has_common_words(own, hit.head)]
-        summary = find_record(self._view, row["id"])
-        if find_like is not None and summary is not None:
-            like = await find_like(self._ctx.account, summary, join_text(row), groups, accept, _NEIGHBOURS)
-            close = [*(head for likeness, head in like if likeness >= MIN_LIKENESS), *close]
-        numbers = dict.fromkeys(self._numbers[head.id] for head in close)
+        close = [hit.summary for hit in found.hits if self._has_common_words(own, hit.summary)]
+        own_summary = find_record(self._view, row["id"])
+        if find_like is not None and own_summary is not None:
+            like = await find_like(self._ctx.account, own_summary, join_text(row), groups, accept, _NEIGHBOURS)
+            close = [*(summary for likeness, summary in like if likeness >= MIN_LIKENESS), *close]
+        numbers = dict.fromkeys(self._numbers[summary.id] for summary in close)
         return [other for other in numbers if self._is_askable(other)][:_NEIGHBOURS]
 
     def _is_askable(self, number: int) -> bool:

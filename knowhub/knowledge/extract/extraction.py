@@ -202,7 +202,7 @@ class KnowledgeExtraction:
                 ctx.account, text, records.filters, lambda summary: summary.live, SIMILAR_TO_A_TEXT
             )
 
-        records.include(hit.head.id for hit in await search_texts(texts, search))
+        records.include(hit.summary.id for hit in await search_texts(texts, search))
         records.refresh(self._store.view(ctx.account))
 
     async def _read_statements(self, request: ExtractionRequest, first: int = 0) -> list[KnowledgeCandidate]:
@@ -227,10 +227,10 @@ class KnowledgeExtraction:
             )
             view = self._store.view(ctx.account)
             for hit in found.hits:
-                row = view.get(KNOWLEDGE, hit.head.id)
-                is_own = candidate.is_said_by_user and hit.head.owner in ctx.own
+                row = view.get(KNOWLEDGE, hit.summary.id)
+                is_own = candidate.is_said_by_user and hit.summary.owner in ctx.own
                 if row is not None and not is_own and recalled.is_copy(candidate.content, [shingles(row["content"])]):
-                    recalled_ids[number] = hit.head.id
+                    recalled_ids[number] = hit.summary.id
                     break
         return recalled_ids
 

@@ -78,7 +78,7 @@ class RankedHit:
     @property
     def summary(self) -> KnowledgeSummary:
         """Return the summary of the record."""
-        return self.hit.head
+        return self.hit.summary
 
     @property
     def worth(self) -> float:

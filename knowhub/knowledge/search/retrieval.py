@@ -207,7 +207,7 @@ def _scale_relevance(recalled: SearchHits[KnowledgeSummary]) -> list[SearchHit[K
     """Return the hits with their relevance as a share of what is reachable, and with what stage found them."""
     # An index over words alone leaves `parts` empty.
     return [
-        SearchHit(hit.head, hit.relevance / recalled.reach, hit.parts or (StageScore(LEXICAL, rank, hit.relevance),))
+        SearchHit(hit.summary, hit.relevance / recalled.reach, hit.parts or (StageScore(LEXICAL, rank, hit.relevance),))
         for rank, hit in enumerate(recalled.hits, 1)
     ]
 

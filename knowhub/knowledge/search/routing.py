@@ -149,7 +149,7 @@ class HitPool:
             self.degraded.append(LLM)
         else:
             self.routed, self.dropped = picks
-            recalled = {hit.head.id: hit for hit in self.hits}
+            recalled = {hit.summary.id: hit for hit in self.hits}
             found = (recalled.get(picked) or SearchHit(summaries[picked], 0.0) for picked in self.routed)
             self.hits = [
                 replace(hit, parts=(*hit.parts, StageScore(ROUTING, rank, None))) for rank, hit in enumerate(found, 1)
@@ -160,7 +160,7 @@ class HitPool:
         """Leave out the hits whose relevance is below the floor."""
         for hit in self.hits:
             if hit.relevance < floor:
-                self.rules.drop(hit.head.id, BELOW_FLOOR)
+                self.rules.drop(hit.summary.id, BELOW_FLOOR)
         self.hits = [hit for hit in self.hits if hit.relevance >= floor]
 
     async def rerank(self, reranking: KnowledgeReranking) -> None:
@@ -168,7 +168,7 @@ class HitPool:
         first, rest = self.hits[: reranking.most], self.hits[reranking.most :]
         if len(first) < 2:  # noqa: PLR2004 -- a single hit needs no order
             return
-        rows = [self.rules.get_row(hit.head.id) for hit in first]
+        rows = [self.rules.get_row(hit.summary.id) for hit in first]
         texts = [f"{row['task']}\n{row['content']}"[:_RERANKED_CHARS].strip() for row in rows]
         ranked = await rank_texts(reranking.reranker, self.rules.query.text, texts, reranking.budget_s)
         if ranked is None:
@@ -183,7 +183,7 @@ class HitPool:
 
     def _list_candidates(self, most: int) -> dict[str, KnowledgeSummary]:
         """Return the recalled records, and all that the caller may find if these are not more than `most`."""
-        summaries = {hit.head.id: hit.head for hit in self.hits}
+        summaries = {hit.summary.id: hit.summary for hit in self.hits}
         newest = list_records(self.rules.view, ListQuery(self.rules.groups(), most + 1))
         if len(newest) <= most:
             summaries |= {item.id: item for item in newest if self.rules.accept(item, is_noted=False)}
@@ -191,9 +191,9 @@ class HitPool:
 
     def _refresh_hits(self) -> None:
         # While a model runs, records may be deleted, hidden or voted down.
-        current = ((hit, find_record(self.rules.view, hit.head.id)) for hit in self.hits)
+        current = ((hit, find_record(self.rules.view, hit.summary.id)) for hit in self.hits)
         self.hits = [
-            replace(hit, head=summary)
+            replace(hit, summary=summary)
             for hit, summary in current
             if summary is not None and self.rules.accept(summary, is_noted=False)
         ]

@@ -215,13 +215,13 @@ async def test_calls_are_noted_with_their_message_and_known_when_it_is_forgotten
     first, second = user_message("one", "m1"), user_message("two", "m2")
     await desk.commit(first, used_tools=[tool_use("grep", call_id="c1")])
     await desk.commit(second, used_tools=[tool_use("grep", call_id="c2")])
-    head = find_memory(desk.store.view("default"), f"{SESSION}/m2")
-    assert head is not None
+    summary = find_memory(desk.store.view("default"), f"{SESSION}/m2")
+    assert summary is not None
 
     def decide(view: View) -> Draft:
-        writes = remove_message(view, head, str)
-        row = {**(view.get(PARTS, head.uri) or {}), "deleted": True, "forgotten": True}
-        return Draft("forget", [*writes, Write(PARTS, head.uri, row)])
+        writes = remove_message(view, summary, str)
+        row = {**(view.get(PARTS, summary.uri) or {}), "deleted": True, "forgotten": True}
+        return Draft("forget", [*writes, Write(PARTS, summary.uri, row)])
 
     await desk.store.commit("default", "user:li", decide)
     again = await desk.commit(

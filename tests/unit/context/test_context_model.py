@@ -50,8 +50,8 @@ def test_a_user_and_an_agent_with_one_name_share_no_space() -> None:
 
 
 def test_an_unreadable_timestamp_is_not_searched() -> None:
-    assert queries.head_of(PARTS, make_part(timestamp="last Tuesday"), 7).occurred_at is None
-    assert queries.head_of(PARTS, make_part(timestamp=None), 7).occurred_at is None
+    assert queries.summarize_row(PARTS, make_part(timestamp="last Tuesday"), 0, 7).occurred_at is None
+    assert queries.summarize_row(PARTS, make_part(timestamp=None), 0, 7).occurred_at is None
 
 
 @pytest.mark.parametrize(

@@ -172,7 +172,9 @@ async def test_erasing_a_session_erases_its_messages_and_deleted_ones(tmp_path: 
 
         assert find_files_with(tmp_path, SECRET) == []
         assert [here.row(PARTS, part["id"])["erased"] for part in parts] == [True] * 3
-        assert [head.uri for head in list_parts(here.store.view(ACCOUNT), other)] == [part_rows(other, ["x"])[0]["id"]]
+        assert [summary.uri for summary in list_parts(here.store.view(ACCOUNT), other)] == [
+            part_rows(other, ["x"])[0]["id"]
+        ]
         assert "stays here for good" in read_text(here.folder, other)
 
 
@@ -216,4 +218,4 @@ async def test_short_messages_have_room_for_the_erased_mark(tmp_path: Path, cont
 
     async with open_account(tmp_path) as here:
         assert here.row(PARTS, str(parts[0]["id"]))["erased"] is True
-        assert [head.uri for head in list_parts(here.store.view(ACCOUNT), SESSION)] == [parts[1]["id"]]
+        assert [summary.uri for summary in list_parts(here.store.view(ACCOUNT), SESSION)] == [parts[1]["id"]]

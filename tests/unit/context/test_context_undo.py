@@ -85,8 +85,8 @@ class UndoAccount:
 
     async def edit(self, address: str, **fields: str) -> str:
         def decide(view: View) -> Draft:
-            head = edits.get_editable_summary(view, local(), address, None)
-            row = edits.apply_patch(head, edits.row_at(view, head), fields, view.now)
+            summary = edits.get_editable_summary(view, local(), address, None)
+            row = edits.apply_patch(summary, edits.row_at(view, summary), fields, view.now)
             assert row is not None
             return Draft("edit_memory", [Write(NODES, address, row)])
 
@@ -104,7 +104,7 @@ class UndoAccount:
     def rows(self) -> Rows:
         """Return every live row without the fields that each write changes."""
         view = self.store.view("default")
-        rows = [(PARTS if head.is_part else NODES, head.uri) for head in list_memories(view)]
+        rows = [(PARTS if summary.is_part else NODES, summary.uri) for summary in list_memories(view)]
         return {uri: _content(view.get(name, uri) or {}) for name, uri in rows}
 
     def uri(self, ending: str) -> str:

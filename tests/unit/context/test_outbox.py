@@ -169,7 +169,7 @@ async def test_erasing_a_message_removes_its_vector(tmp_path: Path) -> None:
     async with open_search_hub(tmp_path, PickyEmbedder(), clock) as hub:
         dead = await make_dead_letter(hub, clock)
         zebra = f"{session_at()}/m0"
-        secret = {number for number, head in list_live_summaries(hub).items() if head.uri == zebra}
+        secret = {number for number, summary in list_live_summaries(hub).items() if summary.uri == zebra}
         before = set(read_vectors(tmp_path, "context"))
         for address in (zebra, dead.uri):
             await write_rows(hub, [part_row(session_at(), 0, "", id=address, deleted=True, version=2)])

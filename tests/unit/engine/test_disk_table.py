@@ -36,7 +36,7 @@ class LinkedAccount:
         self.stored.load(LINKS, *rows)
 
     def of_keyword(self, keyword_id: str, query: InfoQuery | None = None) -> list[str]:
-        return [head.id for head in list_infos_of_keyword(self.view, keyword_id, query or InfoQuery())]
+        return [summary.id for summary in list_infos_of_keyword(self.view, keyword_id, query or InfoQuery())]
 
     def of_info(self, info_id: str) -> dict[str, str]:
         return {link.keyword_id: link.relation.value for link in self.view.lookup(BY_INFO, info_id)}
@@ -80,11 +80,11 @@ def test_an_operation_may_hold_new_known_and_repeated_infos() -> None:
         info_row("b"), info_row("a", version=2, scopes=["team:web"]), info_row("b", version=2, content="later")
     )
 
-    assert [head.id for head in linked.view.newest(INFO_TABLE, None)] == ["b", "a"]
+    assert [summary.id for summary in linked.view.newest(INFO_TABLE, None)] == ["b", "a"]
     assert orjson.loads(linked.view.raw(INFOS, "b") or b"")["content"] == "later"
-    head = find_info(linked.view, "a")
-    assert head is not None
-    assert head.audience == {OWNER, "team:web"}
+    summary = find_info(linked.view, "a")
+    assert summary is not None
+    assert summary.audience == {OWNER, "team:web"}
 
 
 def test_a_link_to_a_lost_info_is_still_read() -> None:
@@ -92,9 +92,9 @@ def test_a_link_to_a_lost_info_is_still_read() -> None:
 
     linked.links(link_row("lost", "k"))
 
-    head = find_info(linked.view, "lost")
-    assert head is not None
-    assert not head.live
+    summary = find_info(linked.view, "lost")
+    assert summary is not None
+    assert not summary.live
     assert linked.view.raw(INFOS, "lost") is None
     assert list(linked.view.newest(INFO_TABLE, None)) == []
     assert orjson.loads(linked.view.raw(LINKS, "lost:k") or b"") == link_row("lost", "k")
@@ -132,5 +132,7 @@ def test_a_decided_info_has_the_ordinal_that_it_will_have(changed_before: int) -
     view = overlay_rows(linked, *changed, info_row("d"), info_row("e"), info_row("d", version=2))
 
     linked.infos(info_row("d"), info_row("e"))
-    heads = [[find_info(seen, info_id) for info_id in "de"] for seen in (view, linked.view)]
-    assert [head and head.ordinal for head in heads[0]] == [head and head.ordinal for head in heads[1]]
+    summaries = [[find_info(seen, info_id) for info_id in "de"] for seen in (view, linked.view)]
+    assert [summary and summary.ordinal for summary in summaries[0]] == [
+        summary and summary.ordinal for summary in summaries[1]
+    ]

@@ -70,10 +70,10 @@ class Service:
         """Return every live row of the tree as JSON text."""
         view = self.hub.store.view("default")
         keys = [(KEYWORDS, node.id) for node in list_keywords(view)]
-        for head in view.newest(INFO_TABLE):
+        for summary in view.newest(INFO_TABLE):
             keys += [
-                (INFOS, head.id),
-                *((LINKS, f"{head.id}:{link.keyword_id}") for link in view.lookup(BY_INFO, head.id)),
+                (INFOS, summary.id),
+                *((LINKS, f"{summary.id}:{link.keyword_id}") for link in view.lookup(BY_INFO, summary.id)),
             ]
         return {(collection, row_id): view.raw(collection, row_id) or b"" for collection, row_id in keys}
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from knowhub.context.model import NODES, PARTS, MemoryCategory
-from knowhub.context.queries import head_of
+from knowhub.context.queries import summarize_row
 from knowhub.core.language_models import Vector
 from knowhub.core.recall import SearchHit
 from knowhub.knowledge.model import KnowledgeSummary, Order, SearchQuery
@@ -46,9 +46,9 @@ def fuse(
     ranked = sorted(near.items(), key=lambda item: -item[1])
     hits = [SearchHit(every[number], score) for number, score in sorted(words.items(), key=lambda item: -item[1])]
     found = combine_results(
-        hits, [(value, every[number]) for number, value in ranked], near, reading, lambda _head: weight, len(every)
+        hits, [(value, every[number]) for number, value in ranked], near, reading, lambda _summary: weight, len(every)
     )
-    return [(hit.head.text_num, round(hit.relevance, 4)) for hit in found]
+    return [(hit.summary.text_num, round(hit.relevance, 4)) for hit in found]
 
 
 def test_both_scores_are_scaled_to_their_best() -> None:
@@ -58,11 +58,11 @@ def test_both_scores_are_scaled_to_their_best() -> None:
 def test_memories_weigh_vectors_more_than_messages() -> None:
     memory = node_row(memory_at(MemoryCategory.ENTITIES, "boat"))
     said = part_row(session_at(), 0, "the boat")
-    heads = [head_of(NODES, memory, 1), head_of(PARTS, said, 2)]
+    summaries = [summarize_row(NODES, memory, 0, 1), summarize_row(PARTS, said, 0, 2)]
 
-    assert [round(ContextTexts().get_vector_weight(head, 0.5), 3) for head in heads] == [0.9, 0.5]
-    assert [ContextTexts().get_vector_weight(head, 0.0) for head in heads] == [0.0, 0.0]
-    assert [ContextTexts().get_vector_weight(head, 1.0) for head in heads] == [1.0, 1.0]
+    assert [round(ContextTexts().get_vector_weight(summary, 0.5), 3) for summary in summaries] == [0.9, 0.5]
+    assert [ContextTexts().get_vector_weight(summary, 0.0) for summary in summaries] == [0.0, 0.0]
+    assert [ContextTexts().get_vector_weight(summary, 1.0) for summary in summaries] == [1.0, 1.0]
 
 
 def test_similarity_at_the_noise_level_counts_nothing() -> None:

@@ -66,7 +66,7 @@ async def save_copies(hub: Hub, content: str, count: int) -> list[str]:
 
 
 async def live_ids(hub: Hub) -> list[str]:
-    return [head.id for head in list_live_records(hub.store.view("default"))]
+    return [summary.id for summary in list_live_records(hub.store.view("default"))]
 
 
 async def test_a_cancel_during_the_write_still_returns_the_result(

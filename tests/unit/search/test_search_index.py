@@ -44,12 +44,12 @@ async def test_rows_not_analysed_in_time_are_left_out_and_reported(tmp_path: Pat
         rows = SearchableRows[KnowledgeSummary](hub.store.account("default"), SEARCHED_TEXTS)
         index = AccountIndex(tmp_path / "late", rows, ImpatientTexts(), hub.store)
 
-        early = await index.search("zebra", [], lambda _head: True, 5)
+        early = await index.search("zebra", [], lambda _summary: True, 5)
         await index.index_pending(10)
-        later = await index.search("zebra", [], lambda _head: True, 5)
+        later = await index.search("zebra", [], lambda _summary: True, 5)
 
     assert (early.hits, early.index_lag, early.degraded) == ([], 1, ("index",))
-    assert ([hit.head.id for hit in later.hits], later.index_lag, later.degraded) == ([zebra], 0, ())
+    assert ([hit.summary.id for hit in later.hits], later.index_lag, later.degraded) == ([zebra], 0, ())
 
 
 async def test_rows_in_both_index_and_tail_are_found_once(tmp_path: Path) -> None:
