@@ -1,4 +1,4 @@
-"""AES-256-GCM, and the master keys that people give: the one place that knows a cipher by name."""
+"""AES-256-GCM, and the master keys that people give: the only module that names a cipher."""
 
 from base64 import b64decode, b64encode
 from collections.abc import Callable
@@ -31,15 +31,15 @@ class AesGcm:
         """Return a key that was never returned before."""
         return self._random(KEY_BYTES)
 
-    def seal(self, key: bytes, plain: bytes, place: bytes) -> tuple[bytes, bytes]:
-        """Return a nonce that was drawn for this and what was sealed, bound to its place."""
+    def seal(self, key: bytes, plain: bytes, associated_data: bytes) -> tuple[bytes, bytes]:
+        """Return a fresh nonce and the sealed bytes, bound to the associated data."""
         nonce = self._random(_NONCE_BYTES)
-        return nonce, AESGCM(key).encrypt(nonce, plain, place)
+        return nonce, AESGCM(key).encrypt(nonce, plain, associated_data)
 
-    def open(self, key: bytes, nonce: bytes, data: bytes, place: bytes) -> bytes:
-        """Return what was sealed in this place. Raises UnsealError."""
+    def open(self, key: bytes, nonce: bytes, data: bytes, associated_data: bytes) -> bytes:
+        """Return what was sealed with this associated data. Raises UnsealError."""
         try:
-            return AESGCM(key).decrypt(nonce, data, place)
+            return AESGCM(key).decrypt(nonce, data, associated_data)
         except (InvalidTag, ValueError) as problem:
             # ValueError: a nonce of a length that none has.
             raise UnsealError from problem
@@ -68,9 +68,11 @@ def master_key_text(key: bytes) -> str:
 
 def _hexadecimal(text: str) -> bytes | None:
     try:
-        return bytes.fromhex(text) if len(text) == 2 * KEY_BYTES else None
+        key = bytes.fromhex(text)
     except ValueError:
         return None
+    # `fromhex` skips blanks: digits with blanks are a text of 64 characters.
+    return key if len(text) == 2 * len(key) == 2 * KEY_BYTES else None
 
 
 def _base64(text: str) -> bytes | None:

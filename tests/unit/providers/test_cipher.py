@@ -69,6 +69,8 @@ def test_a_key_is_derived_from_other_text() -> None:
 def test_text_of_key_length_that_is_no_key_is_derived() -> None:
     assert len(master_key("z" * 64).key) == 32
     assert len(master_key("-" * 44).key) == 32
+    assert len(master_key("ab " * 21 + "c").key) == 32
+    assert len(master_key("ab " * 20 + "abcd").key) == 32
     assert len(master_key("这是一个足够长的口令这是一个足够长的口令这是一个足够长的口令这是口令").key) == 32
 
 
