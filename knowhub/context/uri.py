@@ -26,7 +26,7 @@ OWN: Final = "~"
 _MEMORIES: Final = "memories"
 _SPACE_SEGMENTS: Final = 3
 _NAME: Final = "…"
-_PLACES: Final[Mapping[str, Sequence[tuple[str, ...]]]] = {
+_TEMPLATES: Final[Mapping[str, Sequence[tuple[str, ...]]]] = {
     "users": (
         (_MEMORIES, "profile"),
         *((_MEMORIES, name, _NAME) for name in ("preferences", "entities", "events", "cases", "patterns")),
@@ -38,7 +38,7 @@ _PLACES: Final[Mapping[str, Sequence[tuple[str, ...]]]] = {
         *((name, _NAME) for name in ("skills", "tools")),
     ),
 }
-"""What stands below the space of a user or an agent."""
+"""The paths below the space of a user or an agent."""
 _NOT_NAMED: Final = re.compile(r"[\W_]+")
 
 
@@ -107,8 +107,8 @@ def node_uri(account: str, space: str, category: MemoryCategory, name: str = "")
     if category is MemoryCategory.PROFILE:
         return f"{root}/memories/profile"
     kind = space.partition("/")[0]
-    place = next(place for place in _PLACES[kind] if category.value in place)
-    between = "/".join(item for item in place if item != _NAME)
+    template = next(template for template in _TEMPLATES[kind] if category.value in template)
+    between = "/".join(item for item in template if item != _NAME)
     return f"{root}/{between}/{segment(name)}"
 
 
@@ -203,13 +203,15 @@ def _find_problem(written: list[str]) -> str:
         return f"only the name of a space may begin with {OWN}"
     if len(written) == 1:
         return ""
-    places = _PLACES.get(written[1])
-    if places is None:
+    templates = _TEMPLATES.get(written[1])
+    if templates is None:
         return "below the account there are users and agents"
-    for place in places:
-        if len(rest) <= len(place) and all(fixed in (_NAME, item) for fixed, item in zip(place, rest, strict=False)):
+    for template in templates:
+        if len(rest) <= len(template) and all(
+            fixed in (_NAME, item) for fixed, item in zip(template, rest, strict=False)
+        ):
             return ""
-    return f"below one of the {written[1]} there are {', '.join('/'.join(place) for place in places)}"
+    return f"below one of the {written[1]} there are {', '.join('/'.join(template) for template in templates)}"
 
 
 _USER, _AGENT = "user:", "agent:"
@@ -288,12 +290,12 @@ def redact_node(address: str, row: Row, sees: Sees) -> Row:
         return row
     edges = [edge for edge in row.get("relations", ()) if sees(str(edge["to_uri"]))]
     refs = [ref for ref in metadata.get("source_refs", ()) if sees(str(ref))]
-    places = [parse(str(place)) for place in (*refs, *(edge["to_uri"] for edge in edges))]
+    linked = [parse(str(ref)) for ref in (*refs, *(edge["to_uri"] for edge in edges))]
     seen = {
         "source_refs": refs,
-        "message_ids": _filter_names(metadata.get("message_ids", ()), (place.part for place in places)),
+        "message_ids": _filter_names(metadata.get("message_ids", ()), (uri.part for uri in linked)),
         "sessions": _filter_names(
-            metadata.get("sessions", ()), (place.name for place in places if place.category is MemoryCategory.SESSIONS)
+            metadata.get("sessions", ()), (uri.name for uri in linked if uri.category is MemoryCategory.SESSIONS)
         ),
     }
     hidden = (STATEMENTS, HISTORY)

@@ -99,14 +99,14 @@ class ChangeChecks:
             return "not_the_users_words"
         if change.action != FORGET and not self._names_speaker(change, [item for item in sources if item.is_user]):
             return "speaker_not_named"
-        told = " ".join(message.content for message in sources)
+        evidence = " ".join(message.content for message in sources)
         memory = None if change.memory is None else self.prompt.memories[change.memory].text
         # An answer such as «yes» is read together with its question. «Thanks» confirms nothing.
         before = [self.prompt.messages[at - 1] for at in change.evidence if at]
         if change.action == FORGET:
             return find_forget_flaw(memory or "", _list_slots(memory or ""), sources, before)
         asked = [message.content for message in before if not message.is_tool and _QUESTION.search(message.content)]
-        context = " ".join([told, memory or "", *asked])
+        context = " ".join([evidence, memory or "", *asked])
         if not share_words(" ".join([change.statement, *_list_initials(change.statement)]), _with_figures(context)):
             return "not_in_evidence"
         is_anew = self._is_said_anew(change, sources)

@@ -49,8 +49,8 @@ def find_lessons(messages: Sequence[Message], fold: Fold = str) -> Iterator[tupl
             is_confirmed = outcome is not None and _CONFIRMED.search(outcome[1]) is not None
             is_remedy = remedy is not None and _REMEDY.search(remedy[1]) is not None
             if is_confirmed or (is_remedy and messages[failed].name == message.name):
-                told = [words for words in (remedy, outcome if is_confirmed else None) if words is not None]
-                yield _describe(messages[failed], failed, told, number)
+                steps = [words for words in (remedy, outcome if is_confirmed else None) if words is not None]
+                yield _describe(messages[failed], failed, steps, number)
                 failed = None
 
 
@@ -75,11 +75,11 @@ def _find_words(messages: Sequence[Message], numbers: range, fold: Fold) -> tupl
 
 
 def _describe(
-    message: Message, failed: int, told: Sequence[tuple[int, str]], worked: int
+    message: Message, failed: int, steps: Sequence[tuple[int, str]], worked: int
 ) -> tuple[str, str, tuple[int, ...]]:
     error = find_failure(message.content)
     task = f"{message.name}: {error}" if message.name and not error.startswith(message.name) else error
-    said = " ".join(words for _, words in told)
+    said = " ".join(words for _, words in steps)
     labels = ("问题：", "之后成功：") if is_chinese(said) else ("Problem: ", "What worked: ")
-    numbers = tuple(sorted({failed, worked, *(number for number, _ in told)}))
+    numbers = tuple(sorted({failed, worked, *(number for number, _ in steps)}))
     return task[:_EXCERPT_CHARS], f"{labels[0]}{task}\n{labels[1]}{said}", numbers

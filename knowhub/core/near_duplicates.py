@@ -184,8 +184,8 @@ class MinHashIndex:
         for band in range(BANDS):
             firsts: dict[int, int] = {}
             lasts: dict[int, int] = {}
-            for place, owner in enumerate(self._owners):
-                key = self._keys[place * BANDS + band]
+            for bin_index, owner in enumerate(self._owners):
+                key = self._keys[bin_index * BANDS + band]
                 first = firsts.setdefault(key, owner)
                 if first != owner:
                     seen = found.get(owner)
@@ -210,13 +210,15 @@ def _round(salt: int, shingles: frozenset[int]) -> list[int]:
     # Hashes of tuples of integers are not salted: all processes agree. From the largest down, the least stays.
     ordered = sorted(map(hash, zip(repeat(salt), shingles, strict=False)), reverse=True)
     filled = dict(zip(map(_BINS.__rmod__, ordered), ordered, strict=True))
-    return [filled[place] if place in filled else _fill_empty_bin(place, filled) for place in range(_BINS)]
+    return [
+        filled[bin_index] if bin_index in filled else _fill_empty_bin(bin_index, filled) for bin_index in range(_BINS)
+    ]
 
 
-def _fill_empty_bin(place: int, filled: dict[int, int]) -> int:
+def _fill_empty_bin(bin_index: int, filled: dict[int, int]) -> int:
     """Fill an empty bin from a bin that two similar sets both choose (optimal densification)."""
     attempt = 0
-    while (chosen := hash((place, attempt)) % _BINS) not in filled:
+    while (chosen := hash((bin_index, attempt)) % _BINS) not in filled:
         attempt += 1
     return filled[chosen]
 

@@ -290,7 +290,7 @@ def render_linked_infos(
     rows = []
     size = 0
     below = set(list_visible_subtree(view, ctx, keyword_id)) if query.descendants else set()
-    told = ("relation", "created_by", "keyword_id") if query.descendants else ("relation", "created_by")
+    shown_fields = ("relation", "created_by", "keyword_id") if query.descendants else ("relation", "created_by")
     for summary in summaries:
         raw, target = view.raw(INFOS, summary.id), keyword_id
         if query.descendants:
@@ -302,7 +302,7 @@ def render_linked_infos(
         if size > MAX_PAGE_BYTES:
             raise TooLarge(f"this page has more than {MAX_PAGE_BYTES} bytes of infos; ask for a smaller size")
         if raw is not None and link is not None:
-            details = {name: link[name] for name in told}
+            details = {name: link[name] for name in shown_fields}
             rows.append(raw[:-1] + b"," + json.dumps(details, ensure_ascii=False).encode()[1:])
     return rows
 

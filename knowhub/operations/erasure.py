@@ -95,7 +95,9 @@ class ErasureService:
         def decide(view: View, found: RowTraces) -> Draft:
             row = _check_can_erase(view, ctx, (collection, row_id), rules, expected)
             gone = [Write(collection, row_id, _make_stub(rules, row, view.now))]
-            gone += [Write(*place, _make_stub(rules, part, view.now)) for place, part in _iter_rows(view, found.below)]
+            gone += [
+                Write(*row_key, _make_stub(rules, part, view.now)) for row_key, part in _iter_rows(view, found.below)
+            ]
             related = [*rules.find_equal(view, row), *_find_merged(view, (collection, row_id), rules, found)]
             named = [*((collection, related_id) for related_id in related), *rules.find_derived(view, row)]
             others = _find_similar(view, ctx, named, (collection, row_id), found)
@@ -126,15 +128,15 @@ class ErasureService:
 
 
 def _check_can_erase(
-    view: View, ctx: RequestContext, place: tuple[str, str], rules: EraseRules, expected: int | None
+    view: View, ctx: RequestContext, row_key: tuple[str, str], rules: EraseRules, expected: int | None
 ) -> Row:
-    row = view.get(*place)
+    row = view.get(*row_key)
     if row is None or not ctx.sees_row(row):
-        raise NotFound.of(rules.noun, place[1])
+        raise NotFound.of(rules.noun, row_key[1])
     if not ctx.can_edit(row["owner"]):
         raise Forbidden(f"only the owner of this {rules.noun} may erase it")
     if is_erased(row):
-        raise Conflict(f"{rules.noun} {place[1]!r} is erased already", {ERASED: True})
+        raise Conflict(f"{rules.noun} {row_key[1]!r} is erased already", {ERASED: True})
     if expected is not None and expected != row["version"]:
         raise VersionConflict(row["version"])
     if rules.must_be_deleted and is_live(row):
@@ -146,24 +148,24 @@ def _make_stub(rules: EraseRules, row: Row, now: float) -> dict[str, Any]:
     return next_of({**rules.make_stub(row), "deleted": True}, row, now)
 
 
-def _iter_rows(view: View, places: Sequence[tuple[str, str]]) -> Iterator[tuple[tuple[str, str], Row]]:
+def _iter_rows(view: View, row_keys: Sequence[tuple[str, str]]) -> Iterator[tuple[tuple[str, str], Row]]:
     """Yield the rows, deleted ones too, that were not erased before."""
-    for place in places:
-        row = view.get(*place)
+    for row_key in row_keys:
+        row = view.get(*row_key)
         if row is not None and not is_erased(row):
-            yield place, row
+            yield row_key, row
 
 
 def _clear_quotes(view: View, rules: EraseRules, erased: Row, found: RowTraces) -> Iterator[Write]:
     """Yield the row that quotes or counts the erased row, without it."""
-    place = rules.quoted_by(erased["id"])
-    for _, row in _iter_rows(view, [place] if place else []):
+    row_key = rules.quoted_by(erased["id"])
+    for _, row in _iter_rows(view, [row_key] if row_key else []):
         fields, is_paraphrased = [name for name in sorted(rules.quoting) if row.get(name)], rules.is_paraphrase(row)
         changed: dict[str, Any] = {
             name: "" for name in fields if is_paraphrased or found.mentions(str(row[name]))
         } | _count_without(rules, row, erased)
-        if place and changed:
-            yield Write(*place, next_of({**row, **changed}, row, view.now))
+        if row_key and changed:
+            yield Write(*row_key, next_of({**row, **changed}, row, view.now))
 
 
 def _count_without(rules: EraseRules, row: Row, erased: Row) -> dict[str, Any]:
@@ -174,14 +176,14 @@ def _count_without(rules: EraseRules, row: Row, erased: Row) -> dict[str, Any]:
     return {"metadata": {**metadata, rules.counted_as: metadata[rules.counted_as] - 1}}
 
 
-def _find_merged(view: View, place: tuple[str, str], rules: EraseRules, found: RowTraces) -> list[str]:
+def _find_merged(view: View, row_key: tuple[str, str], rules: EraseRules, found: RowTraces) -> list[str]:
     """Return the ids of live rows that were merged into this row, and of those into which it was merged.
 
     Merges are followed over several steps. The texts may differ, because a merge may rewrite them.
     """
     if rules.merge_field is None:
         return []
-    collection, row_id = place
+    collection, row_id = row_key
 
     def get_parent(part: str) -> str | None:
         row = view.get(collection, part)
@@ -199,10 +201,10 @@ def _find_merged(view: View, place: tuple[str, str], rules: EraseRules, found: R
 
 
 def _find_similar(
-    view: View, ctx: RequestContext, related: Sequence[tuple[str, str]], place: tuple[str, str], found: RowTraces
+    view: View, ctx: RequestContext, related: Sequence[tuple[str, str]], row_key: tuple[str, str], found: RowTraces
 ) -> list[str]:
     """Name the live rows that the caller sees and that hold the same text, also within another; `related` ones too."""
-    named = dict.fromkeys(other for other in related if other != place)
+    named = dict.fromkeys(other for other in related if other != row_key)
     for other in found.rows:
         row = view.get(*other)
         if is_live(row) and any(_contains_text(row, text) for text in found.texts):

@@ -74,8 +74,8 @@ def add_schema(messages: Sequence[Message], schema: Mapping[str, Any]) -> list[M
     instruction = _INSTRUCTION + orjson.dumps(schema, default=dict).decode()
     for index, message in enumerate(messages):
         if message["role"] == "system":
-            told = {**message, "content": f"{message['content']}\n\n{instruction}"}
-            return [*messages[:index], told, *messages[index + 1 :]]
+            instructed = {**message, "content": f"{message['content']}\n\n{instruction}"}
+            return [*messages[:index], instructed, *messages[index + 1 :]]
     return [{"role": "system", "content": instruction}, *messages]
 
 

@@ -7,19 +7,19 @@ from knowhub.core.data_keys import MasterKey, WrappedKey
 
 
 class UnsealError(Exception):
-    """What was sealed does not open with this key in this place: it was changed, moved, or sealed with another."""
+    """Sealed bytes do not open with this key and associated data: they were changed, moved, or sealed with another."""
 
 
 class Cipher(Protocol):
-    """Sealing with a key, such that what was sealed opens in the place that it was sealed for, and in no other."""
+    """Sealing with a key and associated data, such as the id of the row: sealed bytes open with the same two only."""
 
     def new_key(self) -> bytes:
         """Return a key that was never returned before."""
 
-    def seal(self, key: bytes, plain: bytes, place: bytes) -> tuple[bytes, bytes]:
+    def seal(self, key: bytes, plain: bytes, associated_data: bytes) -> tuple[bytes, bytes]:
         """Return the nonce that was drawn and what was sealed."""
 
-    def open(self, key: bytes, nonce: bytes, data: bytes, place: bytes) -> bytes:
+    def open(self, key: bytes, nonce: bytes, data: bytes, associated_data: bytes) -> bytes:
         """Return what was sealed. Raises UnsealError."""
 
 

@@ -80,16 +80,16 @@ class Vectors:
     def rows(self, numbers: Sequence[int]) -> Rows:
         """Return rows as they were taken in. Meant for a thread."""
         rows = np.empty(len(numbers), make_row_type(self.dimensions))
-        for place, slot in enumerate(map(self._slots.__getitem__, numbers)):
-            rows[place] = self._numbers[slot], self._digests[slot], self._row(slot)
+        for position, slot in enumerate(map(self._slots.__getitem__, numbers)):
+            rows[position] = self._numbers[slot], self._digests[slot], self._row(slot)
         return rows
 
     def find_slots(self, numbers: Iterable[int]) -> dict[int, int]:
-        """Return the places of rows by their number; what has no vector is left out."""
+        """Return the positions of rows by their number; what has no vector is left out."""
         return {number: self._slots[number] for number in numbers if number in self._slots}
 
     def numbers_at(self, slots: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the numbers of the rows at these places."""
+        """Return the numbers of the rows at these positions."""
         return np.frombuffer(self._numbers, np.int64)[slots]
 
     def start_comparison(self, query: Matrix, groups: Sequence[frozenset[str]]) -> "Callable[[], Similarities]":
@@ -101,7 +101,7 @@ class Vectors:
         return lambda: Similarities(self, slots, self._multiply(query, count, slots))
 
     def _find_passing(self, groups: Sequence[frozenset[str]]) -> NDArray[np.int64] | None:
-        """Return the places of the rows that have one facet of each group; None if all have."""
+        """Return the positions of the rows that have one facet of each group; None if all have."""
         allowed: NDArray[np.bool_] | None = None
         for group in groups:
             passing = np.zeros(self._count, bool)
@@ -113,7 +113,7 @@ class Vectors:
         return None if allowed is None or allowed.all() else np.flatnonzero(allowed)
 
     def _multiply(self, query: Matrix, count: int, slots: NDArray[np.int64] | None) -> Matrix:
-        """Multiply a query with the rows at these places; None is the first `count`."""
+        """Multiply a query with the rows at these positions; None is the first `count`."""
         if slots is None or len(slots) * _WORTH_TAKING_OUT > count:
             everything = np.empty(count, np.float32)
             for block, start in enumerate(range(0, count, self._rows_per_block)):
@@ -156,28 +156,28 @@ class Similarities:
         """Yield (likeness, number) of the best `first`, then on and on until nothing is left."""
         taken = 0
         while taken < len(self.values):
-            places, numbers = self._find_best(max(first, 1))
-            yield from zip(self.values[places[taken:]].tolist(), numbers[taken:].tolist(), strict=True)
-            taken, first = len(places), first * _MORE
+            positions, numbers = self._find_best(max(first, 1))
+            yield from zip(self.values[positions[taken:]].tolist(), numbers[taken:].tolist(), strict=True)
+            taken, first = len(positions), first * _MORE
 
     def get_by_number(self, numbers: Iterable[int]) -> dict[int, float]:
         """Return the likeness of rows; what was not compared, or has a vector without meaning, is left out."""
         by_number = self.vectors.find_slots(numbers)
         wanted = np.fromiter(by_number.values(), np.int64)
-        places = wanted if self.slots is None else np.searchsorted(self.slots, wanted)
-        is_here = places < len(self.values)
+        positions = wanted if self.slots is None else np.searchsorted(self.slots, wanted)
+        is_here = positions < len(self.values)
         if self.slots is not None:
-            is_here[is_here] = self.slots[places[is_here]] == wanted[is_here]
+            is_here[is_here] = self.slots[positions[is_here]] == wanted[is_here]
         values = np.zeros(len(wanted), np.float32)
-        values[is_here] = self.values[places[is_here]]
+        values[is_here] = self.values[positions[is_here]]
         return {number: value for number, value in zip(by_number, values.tolist(), strict=True) if value}
 
     def _find_best(self, many: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        places = np.arange(len(self.values))
-        if many < len(places):
+        positions = np.arange(len(self.values))
+        if many < len(positions):
             # All that are as good as the last of them: the order must not hang on how rows happen to lie.
             least = np.partition(self.values, -many)[-many]
-            places = np.flatnonzero(self.values >= least)
-        numbers = self.vectors.numbers_at(places if self.slots is None else self.slots[places])
-        order = np.lexsort((-numbers, -self.values[places]))
-        return places[order], numbers[order]
+            positions = np.flatnonzero(self.values >= least)
+        numbers = self.vectors.numbers_at(positions if self.slots is None else self.slots[positions])
+        order = np.lexsort((-numbers, -self.values[positions]))
+        return positions[order], numbers[order]

@@ -120,18 +120,18 @@ def parse_json_lines(
     return rows, errors
 
 
-def list_field_errors(problem: ValidationError, place: str = "") -> list[FieldError]:
-    """Return the wrong fields with their paths below `place`; `body` where a whole body is wrong."""
+def list_field_errors(problem: ValidationError, path: str = "") -> list[FieldError]:
+    """Return the wrong fields with their paths below `path`; `body` where a whole body is wrong."""
     if problem.error_count() > _MAX_NAMED:
         # A body may hold a million fields; naming each takes seconds.
-        return [FieldError(place or "body", f"{problem.error_count()} fields are wrong; they are too many to name")]
-    return [_describe_error(error, place) for error in problem.errors(include_url=False, include_input=False)]
+        return [FieldError(path or "body", f"{problem.error_count()} fields are wrong; they are too many to name")]
+    return [_describe_error(error, path) for error in problem.errors(include_url=False, include_input=False)]
 
 
-def _describe_error(error: ErrorDetails, place: str) -> FieldError:
+def _describe_error(error: ErrorDetails, path: str) -> FieldError:
     # Where a value may be of several types, pydantic adds the name of the type that it tried.
     parts = [str(part) for part in error["loc"] if not str(part).startswith(_TRIED)]
-    named = ".".join([place, *parts] if place else parts)
+    named = ".".join([path, *parts] if path else parts)
     return FieldError(named or "body", error["msg"].removeprefix("Value error, "))
 
 

@@ -43,16 +43,16 @@ class MemoryPage:
     history: tuple[StoredStatement, ...] = ()
 
     def find(self, text: str) -> int | None:
-        """Return the place of the current statement that says this, ignoring punctuation and filler words."""
+        """Return the index of the current statement that says this, ignoring punctuation and filler words."""
         wanted = _normalize(text)
         return next((at for at, item in enumerate(self.current) if _normalize(item["text"]) == wanted), None)
 
     def find_replaced(self, candidate: CandidateMemory) -> list[int]:
-        """Return the places of the statements that do not hold beside a candidate."""
+        """Return the indexes of the statements that a candidate replaces."""
         facts, changes = candidate.facts, candidate.changes
         if changes is not None and changes.text is not None:
-            place = self.find(changes.text)
-            return [] if place is None else [place]
+            index = self.find(changes.text)
+            return [] if index is None else [index]
         if facts.is_single or changes is not None:
             return list(range(len(self.current)))
         return [
@@ -63,25 +63,25 @@ class MemoryPage:
         ]
 
     def add(self, statement: StoredStatement, replaced: Sequence[int], reason: str) -> "MemoryPage":
-        """Return the page with a statement, at the place of the first of those that it replaces, else at the end."""
+        """Return the page with a statement, at the index of the first that it replaces, else at the end."""
         gone = [self._end(at, statement["said_at"], reason, statement["text"]) for at in replaced]
         same = self.find(statement["text"])
         left = [None if at in replaced or at == same else item for at, item in enumerate(self.current)]
-        place = replaced[0] if replaced else len(left)
-        kept = [*left[:place], statement, *left[place:]]
+        index = replaced[0] if replaced else len(left)
+        kept = [*left[:index], statement, *left[index:]]
         return MemoryPage(tuple(item for item in kept if item is not None), self._with_history(gone))
 
-    def support(self, place: int, sources: Sequence[str]) -> "MemoryPage":
+    def support(self, index: int, sources: Sequence[str]) -> "MemoryPage":
         """Return the page with more messages that say a statement."""
-        item = self.current[place]
+        item = self.current[index]
         known = list(dict.fromkeys((*item["source_refs"], *sources)))[-_MAX_SOURCES:]
-        current = (*self.current[:place], {**item, "source_refs": known}, *self.current[place + 1 :])
+        current = (*self.current[:index], {**item, "source_refs": known}, *self.current[index + 1 :])
         return MemoryPage(current, self.history)
 
-    def end(self, places: Sequence[int], valid_to: str, reason: str) -> "MemoryPage":
+    def end(self, indexes: Sequence[int], valid_to: str, reason: str) -> "MemoryPage":
         """Return the page without statements that ended."""
-        gone = [self._end(at, valid_to, reason, None) for at in places]
-        ended = frozenset(places)
+        gone = [self._end(at, valid_to, reason, None) for at in indexes]
+        ended = frozenset(indexes)
         left = tuple(item for at, item in enumerate(self.current) if at not in ended)
         return MemoryPage(left, self._with_history(gone))
 
@@ -100,8 +100,8 @@ class MemoryPage:
             "said_at": max(said) if said else None,
         }
 
-    def _end(self, place: int, valid_to: str, reason: str, replaced_by: str | None) -> StoredStatement:
-        return {**self.current[place], "valid_to": valid_to, "reason": reason, "replaced_by": replaced_by}
+    def _end(self, index: int, valid_to: str, reason: str, replaced_by: str | None) -> StoredStatement:
+        return {**self.current[index], "valid_to": valid_to, "reason": reason, "replaced_by": replaced_by}
 
     def _with_history(self, gone: Iterable[StoredStatement]) -> tuple[StoredStatement, ...]:
         return (*self.history, *gone)[-_MAX_HISTORY:]
@@ -183,8 +183,8 @@ def edit_page(before: Row, after: Row, now: float) -> Row:
         return after
     page, moment = read_page(before), clock.iso(now)
     lines = [line.strip() for line in str(after["content"]).split("\n") if line.strip()]
-    places = {normalize_words(item["text"]): at for at, item in enumerate(page.current)}
-    kept = [places.get(normalize_words(line)) for line in lines]
+    indexes = {normalize_words(item["text"]): at for at, item in enumerate(page.current)}
+    kept = [indexes.get(normalize_words(line)) for line in lines]
     gone = sorted(set(range(len(page.current))) - set(kept))
     current = [
         page.current[at] if at is not None else _make_edited(line, moment) for line, at in zip(lines, kept, strict=True)
@@ -194,9 +194,9 @@ def edit_page(before: Row, after: Row, now: float) -> Row:
     return {**after, "metadata": {**after["metadata"], **edited.make_metadata()}}
 
 
-def is_edited(page: MemoryPage, places: Iterable[int]) -> bool:
+def is_edited(page: MemoryPage, indexes: Iterable[int]) -> bool:
     """Return whether a person wrote any of these statements: no extraction ends one."""
-    return any(page.current[at]["by"] == BY_PERSON for at in places)
+    return any(page.current[at]["by"] == BY_PERSON for at in indexes)
 
 
 def _make_edited(line: str, moment: str) -> dict[str, Any]:

@@ -31,31 +31,31 @@ class NamedMessage:
 
 def find_repeated(sent: Sequence[NamedMessage], session: Sequence[NamedMessage]) -> list[str | None]:
     """Return for each sent message the URI of the message that it repeats; None for a new message."""
-    places = {stored.uri: place for place, stored in enumerate(session)}
-    found = [None if item.uri is None else places.get(item.uri) for item in sent]
-    if any(place is not None for place in found):
+    indexes = {stored.uri: index for index, stored in enumerate(session)}
+    found = [None if item.uri is None else indexes.get(item.uri) for item in sent]
+    if any(index is not None for index in found):
         _align_neighbours(found, sent, session)
     else:
         begins, count = _find_overlap([item.key for item in sent], [stored.key for stored in session])
         found[:count] = range(begins, begins + count)
-    return [None if place is None else session[place].uri for place in found]
+    return [None if index is None else session[index].uri for index in found]
 
 
 def _align_neighbours(found: list[int | None], sent: Sequence[NamedMessage], session: Sequence[NamedMessage]) -> None:
     """Match messages without ids to the neighbours of matched ones: forward, then backward."""
     for step, order in ((1, range(len(sent))), (-1, range(len(sent) - 1, -1, -1))):
-        taken = {place for place in found if place is not None}
-        place: int | None = None
+        taken = {index for index in found if index is not None}
+        index: int | None = None
         for at in order:
             if found[at] is not None:
-                place = found[at]
+                index = found[at]
                 continue
-            if place is None:
+            if index is None:
                 continue
-            place += step
-            is_same = 0 <= place < len(session) and place not in taken and session[place].key == sent[at].key
-            place = place if is_same and sent[at].uri is None else None
-            found[at] = place
+            index += step
+            is_same = 0 <= index < len(session) and index not in taken and session[index].key == sent[at].key
+            index = index if is_same and sent[at].uri is None else None
+            found[at] = index
 
 
 def _find_overlap(sent: Sequence[str], session: Sequence[str]) -> tuple[int, int]:

@@ -148,15 +148,15 @@ def _plan_calls(target: str, candidate: CandidateMemory, existing: Row | None, w
     earlier = {} if existing is None else existing["metadata"].get("stats", {})
     stats = tool_calls.count_uses(earlier, candidate.uses, candidate.noted_at)
     before = "" if existing is None else str(existing["content"])
-    told = tool_calls.make_layers(candidate, before, earlier, stats)
-    if len(told["content"]) > MAX_CONTENT:
+    tool_layers = tool_calls.make_layers(candidate, before, earlier, stats)
+    if len(tool_layers["content"]) > MAX_CONTENT:
         return _skip(target, _FULL)
     before_refs = () if existing is None else existing["metadata"].get("source_refs", ())
     sources = _together(before_refs, candidate.source_refs, _MAX_SOURCES_OF_TOOLS)
     said = [moment for moment in (metadata.get("said_at"), candidate.said_at) if moment]
     metadata |= {"source_refs": sources, "said_at": max(said) if said else None, "stats": stats}
     reason = f"calls counted: {len(candidate.uses)}"
-    return _make_plan(target, told | {"metadata": metadata}, candidate, existing, whose, reason)
+    return _make_plan(target, tool_layers | {"metadata": metadata}, candidate, existing, whose, reason)
 
 
 def _make_plan(

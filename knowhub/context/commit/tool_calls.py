@@ -118,10 +118,10 @@ def make_layers(
 
 def split_layers(content: str) -> dict[str, str]:
     """Return the layers of a content: its first line says what it is, the last of its notes comes next."""
-    told, *notes = [line for line in content.split("\n") if line.strip()] or [""]
+    first_line, *notes = [line for line in content.split("\n") if line.strip()] or [""]
     return {
-        "abstract": shorten(told, _MAX_ABSTRACT),
-        "overview": join_texts([told, *notes[::-1]], _MAX_OVERVIEW, "\n"),
+        "abstract": shorten(first_line, _MAX_ABSTRACT),
+        "overview": join_texts([first_line, *notes[::-1]], _MAX_OVERVIEW, "\n"),
         "content": content,
     }
 

@@ -27,7 +27,7 @@ NEIGHBOURS: Final = (0.5, 0.3, 0.2, 0.1)
 _OF_SESSION: Final = 0.8
 
 
-Place: TypeAlias = tuple[str, int]
+Position: TypeAlias = tuple[str, int]
 """A candidate part of a session: the URI of the session, and the part's number."""
 
 
@@ -52,18 +52,18 @@ class SessionScores:
         return next(self.hits[number + away].summary for away, _ in _BESIDE if number + away in self.hits)
 
     def mix_scores(self) -> dict[int, float]:
-        """Return what each place has of its own and of its best neighbour, those too that did not match."""
+        """Return what each position has of its own and of its best neighbour, those too that did not match."""
         beside: dict[int, float] = {}
         for number, hit in self.hits.items():
             for away, share in _BESIDE:
-                place = number + away
-                beside[place] = max(beside.get(place, 0.0), share * hit.relevance)
+                position = number + away
+                beside[position] = max(beside.get(position, 0.0), share * hit.relevance)
         own = {number: hit.relevance for number, hit in self.hits.items()}
-        return {place: own.get(place, 0.0) + beside.get(place, 0.0) for place in own | beside}
+        return {position: own.get(position, 0.0) + beside.get(position, 0.0) for position in own | beside}
 
 
-def score_places(sessions: dict[str, SessionScores], best: float) -> dict[Place, float]:
-    """Return what each place near a match is worth, from 0 to 1, where `best` is the best of all matches.
+def score_positions(sessions: dict[str, SessionScores], best: float) -> dict[Position, float]:
+    """Return what each position near a match is worth, from 0 to 1, where `best` is the best of all matches.
 
     The best part is worth what it matched by itself: so what was said and what was extracted can be compared.
     """
@@ -143,7 +143,7 @@ class _Ranking:
         self._own = {hit.summary.uri: hit.relevance for hit in self._extracted}
         self._outdated: set[str] = set()
         self._extracted = self._match_evidence()
-        self._places = score_places(self._sessions, self._best)
+        self._positions = score_positions(self._sessions, self._best)
 
     def list_best(self) -> list[ScoredHit]:
         turns = ranking.fold_turns([*self._parts(), *self._whole_sessions()], self._find_turn)
@@ -249,10 +249,10 @@ class _Ranking:
         """Return the best parts, as many as there may be places, and those that come near when they are moved up."""
         found: list[ScoredHit] = []
         top: list[float] = []
-        for place, score in sorted(self._places.items(), key=lambda item: (-item[1], item[0])):
+        for position, score in sorted(self._positions.items(), key=lambda item: (-item[1], item[0])):
             if len(top) == self._wide and score * (_SAID_BY if self._persons else 1.0) <= top[0]:
                 break
-            summary, is_seed = self._at(place)
+            summary, is_seed = self._at(position)
             if summary is not None:
                 is_outdated = summary.uri in self._outdated
                 weight = ranking.weigh_part(summary, is_outdated=is_outdated, is_replied_to=self._is_replied_to)
@@ -269,9 +269,9 @@ class _Ranking:
         is_read = session is not None and session.is_read_by_model
         return _NO_EVIDENCE if is_read and not list_memories_from(self._view, summary.uri) else 1.0
 
-    def _at(self, place: Place) -> tuple[ContextSummary | None, bool]:
+    def _at(self, position: Position) -> tuple[ContextSummary | None, bool]:
         """Return the node at a position, None if missing or hidden, and whether it matched itself."""
-        address, number = place
+        address, number = position
         session = self._sessions[address]
         if number in session.hits:
             return session.hits[number].summary, True
@@ -302,7 +302,7 @@ class _Ranking:
         """Return how well the messages of a memory match, as far as they are about it."""
         parts = (find_memory(self._view, source) for source in summary.sources)
         live = [part for part in parts if part is not None and part.live]
-        scores = {part.uri: self._places.get((part.parent_uri, part.number), 0.0) for part in live}
+        scores = {part.uri: self._positions.get((part.parent_uri, part.number), 0.0) for part in live}
         return {source: score * self._share(summary, source) if score else 0.0 for source, score in scores.items()}
 
     def _raise_score(self, summary: ContextSummary, score: float) -> float:

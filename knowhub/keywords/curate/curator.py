@@ -119,9 +119,9 @@ class Curator:
 
     async def _list_rule_steps(self, survey: TreeSurvey) -> list[Step]:
         unplaced = self._list_default_parents(survey)
-        (bearers,) = await _gather(survey.index_names())
-        merges: list[Step] = await _gather(rules.list_merge_steps(survey, unplaced, bearers))
-        moves: list[Step] = await _gather(rules.list_move_steps(survey, unplaced, bearers))
+        (by_token,) = await _gather(survey.index_names())
+        merges: list[Step] = await _gather(rules.list_merge_steps(survey, unplaced, by_token))
+        moves: list[Step] = await _gather(rules.list_move_steps(survey, unplaced, by_token))
         splits: list[Step] = await _gather(rules.list_split_steps(survey))
         return merges + moves + splits
 

@@ -56,12 +56,12 @@ class TreeSurvey:
 
     def index_names(self) -> Iterator[dict[str, list[Node]] | None]:
         """Yield None where the caller may pause, and last the keywords by the normal forms of names and aliases."""
-        bearers: dict[str, list[Node]] = defaultdict(list)
+        by_token: dict[str, list[Node]] = defaultdict(list)
         for node in self.nodes:
             yield None
             for token in node.tokens:
-                bearers[token].append(node)
-        yield bearers
+                by_token[token].append(node)
+        yield by_token
 
 
 def iter_descendants(visible_tree: VisibleTree, keyword_id: str) -> Iterator[Node | None]:
@@ -71,7 +71,7 @@ def iter_descendants(visible_tree: VisibleTree, keyword_id: str) -> Iterator[Nod
 
 
 def list_merge_steps(
-    survey: TreeSurvey, parents: Sequence[str], bearers: Mapping[str, Sequence[Node]]
+    survey: TreeSurvey, parents: Sequence[str], by_token: Mapping[str, Sequence[Node]]
 ) -> Iterator[Step | None]:
     """Yield merges of keywords that mean the same. All rules yield None where the caller may pause.
 
@@ -84,10 +84,10 @@ def list_merge_steps(
     for node in survey.nodes:
         yield None
         if node.parent_id in parents and survey.is_bare(node):
-            target = _find_only_other(survey, node, bearers) or _find_singular(survey, node, bearers)
+            target = _find_only_other(survey, node, by_token) or _find_singular(survey, node, by_token)
             if target is not None and can_merge(survey, node, target):
                 yield make_step(StepKind.MERGE, node, target, f"only a name, which {target.name!r} has too")
-    for token, found in bearers.items():
+    for token, found in by_token.items():
         yield None
         named = [node for node in found if token in survey.text.tokens(node.name)]
         if 1 < len(named) <= _MAX_SHARED:
@@ -99,7 +99,7 @@ def list_merge_steps(
 
 
 def list_move_steps(
-    survey: TreeSurvey, parents: Sequence[str], bearers: Mapping[str, Sequence[Node]]
+    survey: TreeSurvey, parents: Sequence[str], by_token: Mapping[str, Sequence[Node]]
 ) -> Iterator[Step | None]:
     """Yield moves of the children of `parents` whose name begins with another keyword's name.
 
@@ -110,7 +110,7 @@ def list_move_steps(
     for node in survey.nodes:
         yield None
         if node.parent_id in parents and survey.can_edit(node):
-            target, rest = _find_prefix(survey, node, bearers)
+            target, rest = _find_prefix(survey, node, by_token)
             if target is not None and _keeps_visibility(target, node) and _is_supported(survey, node, target, rest):
                 yield make_step(StepKind.MOVE, node, target, f"its name begins with {target.name!r}")
 
@@ -140,16 +140,16 @@ def make_step(kind: StepKind, node: Node, target: Node, reason: str) -> Step:
     return Step(kind, [make_ref(node), make_ref(target)], reason)
 
 
-def _find_only_other(survey: TreeSurvey, node: Node, bearers: Mapping[str, Sequence[Node]]) -> Node | None:
+def _find_only_other(survey: TreeSurvey, node: Node, by_token: Mapping[str, Sequence[Node]]) -> Node | None:
     """Return the only other keyword that has the name of a bare one. Of two bare ones the older is kept."""
-    others = {other.id: other for token in node.tokens for other in bearers.get(token, ()) if other.id != node.id}
+    others = {other.id: other for token in node.tokens for other in by_token.get(token, ()) if other.id != node.id}
     target = next(iter(others.values())) if len(others) == 1 else None
     if target is None or (survey.is_bare(target) and _rank(survey, node) < _rank(survey, target)):
         return None
     return target
 
 
-def _find_singular(survey: TreeSurvey, node: Node, bearers: Mapping[str, Sequence[Node]]) -> Node | None:
+def _find_singular(survey: TreeSurvey, node: Node, by_token: Mapping[str, Sequence[Node]]) -> Node | None:
     """Return the only keyword that is called by the singular of a phrase: `Large Language Model` of that in the plural.
 
     Phrases in the plural are names of kinds, and one kind has one name. A single word may mean something else in the
@@ -160,7 +160,7 @@ def _find_singular(survey: TreeSurvey, node: Node, bearers: Mapping[str, Sequenc
         return None
     singulars = [f"{node.name[:-3]}y"] if node.name.endswith("ies") else [node.name[:-1]] * node.name.endswith("s")
     tokens = (token for singular in singulars for token in survey.text.tokens(singular))
-    found = {other.id: other for token in tokens for other in bearers.get(token, ())}
+    found = {other.id: other for token in tokens for other in by_token.get(token, ())}
     return next(iter(found.values())) if len(found) == 1 else None
 
 
@@ -199,11 +199,11 @@ def _keeps_visibility(target: Node, node: Node) -> bool:
     return scopes.PUBLIC in target.scopes or node.audience <= target.audience
 
 
-def _find_prefix(survey: TreeSurvey, node: Node, bearers: Mapping[str, Sequence[Node]]) -> tuple[Node | None, str]:
+def _find_prefix(survey: TreeSurvey, node: Node, by_token: Mapping[str, Sequence[Node]]) -> tuple[Node | None, str]:
     """Return the only keyword that is named by the longest possible beginning of a name, and the rest of the name."""
     for end in _list_prefix_ends(survey.text, node.name):
         tokens = survey.text.tokens(node.name[:end])
-        found = {item.id: item for token in tokens for item in bearers.get(token, ()) if item.id != node.id}
+        found = {item.id: item for token in tokens for item in by_token.get(token, ()) if item.id != node.id}
         if found:
             target = next(iter(found.values()))
             is_target = len(found) == 1 and target.id != node.parent_id
@@ -243,15 +243,15 @@ def _is_supported(survey: TreeSurvey, node: Node, target: Node, rest: str) -> bo
 
 def _split(survey: TreeSurvey, node: Node, children: Sequence[Node]) -> Iterator[Step | None]:
     view, ctx = survey.visible_tree.view, survey.visible_tree.ctx
-    bearers: dict[str, list[Node]] = defaultdict(list)
+    by_token: dict[str, list[Node]] = defaultdict(list)
     for child in children:
         yield None
         run = _RUN.search(child.name)
         is_word = run is not None and (run[1] is None or len(run[1]) >= _MIN_PREFIX)
         for token in survey.text.tokens(run[0]) if run is not None and is_word else ():
-            bearers[token].append(child)
+            by_token[token].append(child)
     groups: list[SplitGroup] = []
-    for token, found in sorted(bearers.items(), key=lambda item: (-len(item[1]), item[0])):
+    for token, found in sorted(by_token.items(), key=lambda item: (-len(item[1]), item[0])):
         yield None
         whole = next((child for child in found if token in survey.text.tokens(child.name)), None)
         members = [child for child in found if child is not whole and survey.can_edit(child)]

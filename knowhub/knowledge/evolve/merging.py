@@ -161,17 +161,17 @@ def _add_source(joined: list[_Sentence], source: Row, titles: set[str]) -> bool:
     gaps = {} if has_all else _find_inserts(joined, [piece for piece in content if piece.said])
     if gaps is None:
         return False
-    gaps = {place: [item for item in found if item.said not in titles] for place, found in gaps.items()}
+    gaps = {position: [item for item in found if item.said not in titles] for position, found in gaps.items()}
     if any(item.said[0].isspace() for found in gaps.values() for item in found):
         gaps = {}
         new.append(content)
     new += [[item] for item in gaps.pop(len(joined), ())]
-    for place in sorted(gaps, reverse=True):
-        before = joined[place - 1].text if place else ""
+    for position in sorted(gaps, reverse=True):
+        before = joined[position - 1].text if position else ""
         end = before[len(before.rstrip()) :]
         # A sentence between two lines becomes a line.
-        joined[place:place] = [
-            item._replace(text=item.text.rstrip() + end) if "\n" in end else item for item in gaps[place]
+        joined[position:position] = [
+            item._replace(text=item.text.rstrip() + end) if "\n" in end else item for item in gaps[position]
         ]
     for pieces in new:
         if joined:
@@ -181,19 +181,19 @@ def _add_source(joined: list[_Sentence], source: Row, titles: set[str]) -> bool:
 
 
 def _find_inserts(joined: Sequence[_Sentence], own: Sequence[_Sentence]) -> dict[int, list[_Sentence]] | None:
-    """Return the new pieces of a text by the place in `joined` before which they go; None if the orders contradict."""
-    places = {key: place for place, key in enumerate(_number_repeats(joined))}
+    """Return the new pieces of a text by the index in `joined` before which they go; None if the orders contradict."""
+    positions = {key: position for position, key in enumerate(_number_repeats(joined))}
     gaps: dict[int, list[_Sentence]] = {}
     waiting: list[_Sentence] = []
     last = -1
     for key, piece in zip(_number_repeats(own), own, strict=True):
-        place = places.get(key)
-        if place is None:
+        position = positions.get(key)
+        if position is None:
             waiting.append(piece)
-        elif place < last:
+        elif position < last:
             return None
         else:
-            gaps[place], last, waiting = waiting, place, []
+            gaps[position], last, waiting = waiting, position, []
     return gaps | {len(joined): waiting}
 
 

@@ -97,8 +97,8 @@ def _is_from_codex(item: Mapping[str, Any], text: str) -> bool:
     """Return whether the program or a hook wrote a message, not a person."""
     if item["role"] != "user":
         return False
-    told = item.get("internal_chat_message_metadata_passthrough")
-    parts = told.get("content_item_metadata") if isinstance(told, dict) else None
+    passthrough = item.get("internal_chat_message_metadata_passthrough")
+    parts = passthrough.get("content_item_metadata") if isinstance(passthrough, dict) else None
     origins = [part.get("provenance") for part in parts or [] if isinstance(part, dict)]
     named = [origin for origin in origins if isinstance(origin, dict)]
     if named:
