@@ -56,7 +56,7 @@ class Totals(Generic[SummaryT]):
 
 
 @dataclass(frozen=True, eq=False)
-class DiskBodies(Generic[SummaryT]):
+class DiskStorage(Generic[SummaryT]):
     """Row texts stay in the log. Memory holds the id of each row, whether it is live, its owner, audience and text key.
 
     `summarize` makes a summary of (id, ordinal, owner, audience, live, text key, number of the last change, whether the
@@ -70,7 +70,7 @@ class DiskBodies(Generic[SummaryT]):
 
 
 @dataclass(frozen=True, eq=False)
-class EdgeBodies(Generic[SummaryT]):
+class EdgeStorage(Generic[SummaryT]):
     """Each row links a row of the collection `source` to another row, with one of a few labels; texts stay in the log.
 
     The fields of a row hold the two ids and the label. `ends` splits a row's id into the ids of its source and its
@@ -98,12 +98,12 @@ class TableSchema(Generic[SummaryT]):
     process. `earlier` is the summary of the version before. It raises KeyError, TypeError or ValueError for a row of
     another shape. Without it, rows are only found by their ids.
 
-    Row texts are in memory, unless `bodies` says that they stay in the log.
+    Row texts are in memory, unless `storage` says that they stay in the log.
 
     `searched_value(row)` returns what search looks at. While it stays the same, a row keeps its change number, also
     when a compaction forgets the change. It is a function of a module: a child process imports it by its name.
 
-    `defaults` are the fields that older rows lack, with the values that they are read with; `bodies` has none.
+    `defaults` are the fields that older rows lack, with the values that they are read with; `storage` has none.
     `summarize` and `searched_value` are given rows without them.
     """
 
@@ -111,7 +111,7 @@ class TableSchema(Generic[SummaryT]):
     summarize: Callable[[Mapping[str, Any], int, int, SummaryT | None], SummaryT] | None = None
     indexes: Sequence[Index[SummaryT]] = ()
     totals: Sequence[Totals[SummaryT]] = ()
-    bodies: DiskBodies[SummaryT] | EdgeBodies[SummaryT] | None = None
+    storage: DiskStorage[SummaryT] | EdgeStorage[SummaryT] | None = None
     searched_value: Callable[[Mapping[str, Any]], Hashable] | None = None
     defaults: Mapping[str, Any] = field(default_factory=dict)
 

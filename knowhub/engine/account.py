@@ -9,7 +9,7 @@ import msgspec
 import orjson
 
 from knowhub.core.operation import Row
-from knowhub.core.table_schema import DiskBodies, EdgeBodies, Index, SummaryT, TableSchema, TableSchemas
+from knowhub.core.table_schema import DiskStorage, EdgeStorage, Index, SummaryT, TableSchema, TableSchemas
 from knowhub.engine.disk_rows import LogLine, ReadText
 from knowhub.engine.disk_tables import DiskTable
 from knowhub.engine.edge_tables import EdgeTable, Table
@@ -59,7 +59,7 @@ class Account:
             pass
 
     def load_in_steps(self, seq: int, changes: Sequence[LoadedChange | WrittenChange], line: LogLine) -> Iterator[None]:
-        """Do as `load`, and yield after some rows each. The operation is not whole before the end."""
+        """Like `load`, but yield after every few rows. Until it ends, only a part of the operation is applied."""
         numbers = [change_number(seq, n) for n in range(len(changes))] if seq else self._base_numbers.list(changes)
         names = {change.collection for change in changes}
         for name in self._in_order(names):
@@ -121,13 +121,13 @@ class Account:
 
     def _make(self, name: str) -> Table:
         schema = self.schemas.get(name) or TableSchema[Any](name)
-        if isinstance(schema.bodies, DiskBodies):
-            return DiskTable(schema, schema.bodies, self._read)
-        if isinstance(schema.bodies, EdgeBodies):
-            sources = self.table(schema.bodies.source)
+        if isinstance(schema.storage, DiskStorage):
+            return DiskTable(schema, schema.storage, self._read)
+        if isinstance(schema.storage, EdgeStorage):
+            sources = self.table(schema.storage.source)
             if not isinstance(sources, DiskTable):
                 raise TypeError(f"the sources of {name!r} are not on disk")
-            return EdgeTable(schema, schema.bodies, sources, self._read)
+            return EdgeTable(schema, schema.storage, sources, self._read)
         return InMemoryTable(schema)
 
 

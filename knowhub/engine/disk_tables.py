@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from knowhub.core import scopes
-from knowhub.core.table_schema import DiskBodies, TableSchema
+from knowhub.core.table_schema import DiskStorage, TableSchema
 from knowhub.engine.disk_rows import ChangeNumbers, DiskRows, LineRows, LogLine, ReadText
 
 _LIVE = 1
@@ -45,12 +45,12 @@ class KeyedRow(NamedTuple):
 class DiskTable:
     """Rows with an owner and scopes. They are found by the keys of their texts, and by the numbers of their changes."""
 
-    def __init__(self, schema: TableSchema[Any], bodies: DiskBodies[Any], read: ReadText) -> None:
-        if list(schema.indexes) != [bodies.by_text] or schema.totals:
+    def __init__(self, schema: TableSchema[Any], storage: DiskStorage[Any], read: ReadText) -> None:
+        if list(schema.indexes) != [storage.by_text] or schema.totals:
             raise ValueError(f"{schema.name!r} is on disk: it can have no index but that of its texts")
-        self._summarize = bodies.summarize
-        self._text_key = bodies.text_key
-        self._by_text = bodies.by_text.name
+        self._summarize = storage.summarize
+        self._text_key = storage.text_key
+        self._by_text = storage.by_text.name
         self._texts = DiskRows(read)
         self._numbers: dict[str, int] = {}
         self._ids: list[str] = []

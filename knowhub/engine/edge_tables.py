@@ -8,7 +8,7 @@ from typing import Any, Final, TypeAlias
 
 import msgspec
 
-from knowhub.core.table_schema import EdgeBodies, TableSchema
+from knowhub.core.table_schema import EdgeStorage, TableSchema
 from knowhub.engine.disk_rows import DiskRows, LineRows, LogLine, ReadText
 from knowhub.engine.disk_tables import DiskTable
 from knowhub.engine.tables import InMemoryTable, insert_sorted
@@ -36,12 +36,12 @@ class EdgeTable:
     are numbered from 1 in the chains; 0 is the end.
     """
 
-    def __init__(self, schema: TableSchema[Any], bodies: EdgeBodies[Any], sources: DiskTable, read: ReadText) -> None:
-        if len(bodies.labels) > _LABEL_MASK + 1:
-            raise ValueError(f"{schema.name!r} has {len(bodies.labels)} labels; {_LABEL_MASK + 1} are possible")
-        self._bodies = bodies
-        self._decode = _edge_decoder(bodies.source_field, bodies.target_field, bodies.label_field).decode
-        self._codes = {label: code for code, label in enumerate(bodies.labels)}
+    def __init__(self, schema: TableSchema[Any], storage: EdgeStorage[Any], sources: DiskTable, read: ReadText) -> None:
+        if len(storage.labels) > _LABEL_MASK + 1:
+            raise ValueError(f"{schema.name!r} has {len(storage.labels)} labels; {_LABEL_MASK + 1} are possible")
+        self._bodies = storage
+        self._decode = _edge_decoder(storage.source_field, storage.target_field, storage.label_field).decode
+        self._codes = {label: code for code, label in enumerate(storage.labels)}
         self._sources = sources
         self._texts = DiskRows(read)
         self._first = array("I")

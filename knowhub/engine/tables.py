@@ -30,7 +30,7 @@ class RowIndex:
         self._postings: dict[Hashable, Any] = {}
 
     def update(self, number: int, old: Any, new: Any) -> None:  # noqa: ANN401 -- summaries of the table
-        """Take in that row `number` changed from one summary to another; None before the first."""
+        """Update the index after row `number` changed from the summary `old`, None for a new row, to `new`."""
         before: Collection[Hashable] = () if old is None or not (old.live or self._of_deleted) else self._keys_of(old)
         after: Collection[Hashable] = self._keys_of(new) if new.live or self._of_deleted else ()
         earlier: Any = number

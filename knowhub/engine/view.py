@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 import orjson
 
 from knowhub.core.operation import Row
-from knowhub.core.table_schema import EdgeBodies, Index, SummaryT, TableSchema, TableSchemas, Totals
+from knowhub.core.table_schema import EdgeStorage, Index, SummaryT, TableSchema, TableSchemas, Totals
 from knowhub.engine.account import Account
 from knowhub.engine.edge_tables import Table
 from knowhub.engine.tables import RunningTotals
@@ -69,7 +69,7 @@ class OverlayTable:
         self._overlay = overlay
         self._first_number = len(below)
         self._new_numbers: dict[str, int] = {}
-        self._log: list[str] = []
+        self._changed_ids: list[str] = []
         self._indexes: dict[str, dict[Hashable, dict[str, None]]] = {}
         self._indexed: dict[str, int] = {}
 
@@ -88,7 +88,7 @@ class OverlayTable:
             summary = self.summaries[row_id] = schema.summarize(row, number, change_number, earlier)
             if number >= self._first_number:
                 self._new_numbers[row_id] = number
-            self._log.append(row_id)
+            self._changed_ids.append(row_id)
         self.texts[row_id] = schema.add_defaults(text, row)
         return summary
 
@@ -154,10 +154,10 @@ class OverlayTable:
     def _find(self, index: Index[Any], key: Hashable) -> list[Any]:
         """Return the summaries of the changed rows that have a key."""
         entries = self._indexes.setdefault(index.name, {})
-        for row_id in self._log[self._indexed.get(index.name, 0) :]:
+        for row_id in self._changed_ids[self._indexed.get(index.name, 0) :]:
             for row_key in index.keys(self.summaries[row_id]):
                 entries.setdefault(row_key, {})[row_id] = None
-        self._indexed[index.name] = len(self._log)
+        self._indexed[index.name] = len(self._changed_ids)
         found = (self.summaries[row_id] for row_id in entries.get(key, ()))
         return [row for row in found if (row.live or index.of_deleted) and key in index.keys(row)]
 
@@ -165,11 +165,11 @@ class OverlayTable:
         return (row for row in rows if row.id not in self.summaries)
 
     def _age(self, row: Any) -> int:  # noqa: ANN401 -- of the table's schema
-        bodies = self._schema.bodies
-        if isinstance(bodies, EdgeBodies):
+        storage = self._schema.storage
+        if isinstance(storage, EdgeStorage):
             # Edges are as old as their sources.
-            (source_id,) = bodies.by_source.keys(row)
-            number = self._overlay.table(bodies.source).number(str(source_id))
+            (source_id,) = storage.by_source.keys(row)
+            number = self._overlay.table(storage.source).number(str(source_id))
         else:
             number = self.number(row.id)
         return -1 if number is None else number

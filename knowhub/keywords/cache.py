@@ -143,8 +143,8 @@ _READERS: Final = 1_000
 class RecentMatchesByReader:
     """The ids of the keywords that each reader matched last, up to `capacity`.
 
-    Callers of an account who see the same scopes share them. At most a thousand readers are remembered, the last to
-    read longest.
+    Callers of an account who see the same scopes share them. At most a thousand readers are remembered; the
+    least recently used is dropped first.
     """
 
     def __init__(self, capacity: int = RECENT_CAPACITY, readers: int = _READERS) -> None:

@@ -31,7 +31,7 @@ from knowhub.keywords.edits import PendingRows
 from knowhub.keywords.fields import prefix_errors
 from knowhub.keywords.model import KEYWORDS, ROOT_ID, Dropped, NewKeyword, TreeOptions
 from knowhub.keywords.new_keywords import (
-    ModelAnswers,
+    CreationState,
     NewKeywordRow,
     check_aliases_within,
     find_stored,
@@ -81,7 +81,7 @@ class KeywordCreation:
         view = self._store.view(ctx.account)
         # With `dedup_check` the model decides about twins.
         new_row = self._make_new_row(replace(new, allow_duplicate=new.allow_duplicate or dedup_check), ctx, view.now)
-        answers = ModelAnswers(time.monotonic() + self._options.write_budget_s)
+        answers = CreationState(time.monotonic() + self._options.write_budget_s)
         auto_place = auto_place and new.parent_id is None
         if dedup_check or (auto_place and self._agent.available):
             # A retry asks no second question, and does not conflict with the keyword of the first request.
@@ -206,7 +206,7 @@ class KeywordCreation:
             rows.append(SavedRow(shown, operation_id))
         return SavedBatch(rows, operation_id)
 
-    async def _find_duplicate(self, ctx: RequestContext, new_row: NewKeywordRow, answers: ModelAnswers) -> bool:
+    async def _find_duplicate(self, ctx: RequestContext, new_row: NewKeywordRow, answers: CreationState) -> bool:
         """Ask the model whether a keyword of this name is the same; note what it decides."""
         view = self._store.view(ctx.account)
         namesakes = list(dict.fromkeys(rendering.find_by_names(view, ctx, new_row.name_tokens)))
@@ -223,7 +223,9 @@ class KeywordCreation:
             answers.decided = {"dedup": DedupAction.CREATE_NEW.value}
         return decision.node_id is not None
 
-    def _merge_into_duplicate(self, ctx: RequestContext, new_row: NewKeywordRow, answers: ModelAnswers) -> Decide[View]:
+    def _merge_into_duplicate(
+        self, ctx: RequestContext, new_row: NewKeywordRow, answers: CreationState
+    ) -> Decide[View]:
         """Return the decision that merges a new keyword into its duplicate, if the caller still may change that."""
         into, action = answers.decided["into"], answers.decided["dedup"]
 
@@ -244,7 +246,7 @@ class KeywordCreation:
         return decide
 
     async def _create_with_model(
-        self, ctx: RequestContext, new_row: NewKeywordRow, answers: ModelAnswers, key: IdempotencyKey | None
+        self, ctx: RequestContext, new_row: NewKeywordRow, answers: CreationState, key: IdempotencyKey | None
     ) -> SavedRow:
         is_unsorted = False
         for _ in range(_PLACINGS if self._agent.available else 0):
@@ -286,7 +288,7 @@ class KeywordCreation:
         ctx: RequestContext,
         new_row: NewKeywordRow,
         parent_id: str | None,
-        answers: ModelAnswers,
+        answers: CreationState,
         key: IdempotencyKey | None,
     ) -> SavedRow:
         # `parent_id` is None if a model was asked and found no suitable parent.

@@ -111,8 +111,8 @@ def delete_subtree(
     rehomed = [_move(view, node.id, above) for node in left]
     # The deepest first: undo goes backwards, and restores a parent before its children.
     tombstones = [make_tombstone(rendering.get_keyword_row(view, node.id), view.now) for node in reversed(deleted)]
-    heir = above if policy is InfoPolicy.REATTACH else None
-    reply = {"keywords": [node.id for node in deleted], "links": counts, "reattached_to": heir}
+    new_keyword_id = above if policy is InfoPolicy.REATTACH else None
+    reply = {"keywords": [node.id for node in deleted], "links": counts, "reattached_to": new_keyword_id}
     writes = [*relinked, *map(keyword_rules.write_keyword, [*rehomed, *tombstones])]
     return Draft("delete_keyword", writes, reply=reply)
 
@@ -180,9 +180,9 @@ def _list_affected(view: View, ctx: RequestContext, keyword_id: str) -> tuple[li
 
 
 def _move_links(
-    view: View, ctx: RequestContext, links: Sequence[Link], heir: str | None
+    view: View, ctx: RequestContext, links: Sequence[Link], new_keyword_id: str | None
 ) -> tuple[list[Write], dict[str, int]]:
-    """Delete links, and link the same infos to `heir` instead, each once and with its strongest relation.
+    """Delete links, and link the same infos to `new_keyword_id` instead, each once and with its strongest relation.
 
     The counts are of visible infos only.
     """
@@ -195,13 +195,15 @@ def _move_links(
         if row is None:
             raise NotFound.of("link", make_link_id(link.info_id, link.keyword_id))
         writes.append(info_rules.write_link(make_tombstone(row, view.now)))
-        before = view.get(LINKS, make_link_id(link.info_id, heir)) if heir is not None else None
-        if heir is None or is_live(before) or link.info_id in linked:
+        before = view.get(LINKS, make_link_id(link.info_id, new_keyword_id)) if new_keyword_id is not None else None
+        if new_keyword_id is None or is_live(before) or link.info_id in linked:
             counts["dropped"] += link.info_id in seen
             continue
         linked.add(link.info_id)
         counts["moved"] += link.info_id in seen
-        fresh = info_rules.new_link_row(link.info_id, heir, link.relation, row["created_by"], before, view.now)
+        fresh = info_rules.new_link_row(
+            link.info_id, new_keyword_id, link.relation, row["created_by"], before, view.now
+        )
         writes.append(info_rules.write_link(fresh))
     return writes, counts
 

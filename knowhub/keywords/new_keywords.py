@@ -35,8 +35,8 @@ class NewKeywordRow:
 
 
 @dataclass(slots=True)
-class ModelAnswers:
-    """The answers of a model for one new keyword; `deadline` is on the monotonic clock."""
+class CreationState:
+    """The calls and decisions of a model while one keyword is created; `deadline` is on the monotonic clock."""
 
     deadline: float
     calls: list[Row] = field(default_factory=list)

@@ -10,7 +10,7 @@ from knowhub.core import clock, scopes
 from knowhub.core.near_duplicates import digest, make_text_key
 from knowhub.core.operation import Row, View, is_live
 from knowhub.core.owned_rows import OwnedSummary, Scan
-from knowhub.core.table_schema import DiskBodies, EdgeBodies, Index, TableSchema
+from knowhub.core.table_schema import DiskStorage, EdgeStorage, Index, TableSchema
 from knowhub.keywords.model import (
     INFOS,
     KEYWORDS,
@@ -88,7 +88,7 @@ def summarize_link(row: Row, _ordinal: int, _change: int, _earlier: Link | None)
     return Link(row["info_id"], row["keyword_id"], RelationType(row["relation"]), is_live(row))
 
 
-def _link(info_id: str, keyword_id: str, relation: str, live: bool) -> Link:  # noqa: FBT001 -- as `EdgeBodies` calls it
+def _link(info_id: str, keyword_id: str, relation: str, live: bool) -> Link:  # noqa: FBT001 -- as `EdgeStorage` calls it
     return Link(info_id, keyword_id, _RELATIONS[relation], live)
 
 
@@ -123,7 +123,7 @@ INFO_TABLE: Final = TableSchema(
     INFOS,
     summarize_info,
     indexes=(BY_TEXT,),
-    bodies=DiskBodies(Info, make_text_key, BY_TEXT),
+    storage=DiskStorage(Info, make_text_key, BY_TEXT),
     searched_value=get_info_version,
 )
 SEARCHED_TEXTS: Final = (BY_CHANGE, BY_TEXT)
@@ -131,7 +131,7 @@ LINK_TABLE: Final = TableSchema(
     LINKS,
     summarize_link,
     indexes=(BY_INFO, BY_KEYWORD, BY_RELATION),
-    bodies=EdgeBodies(
+    storage=EdgeStorage(
         source=INFOS,
         source_field="info_id",
         target_field="keyword_id",

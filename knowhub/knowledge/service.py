@@ -247,9 +247,9 @@ class _NewRecords:
         return row
 
     def _restore(self, row: Row) -> Row:
-        """Return a duplicate. If evidence speaks against it, the votes of its saver count no more, but those of others.
+        """Return a duplicate. If the evidence is negative, the earlier votes of this caller no longer count.
 
-        Who saves it again has changed their mind. An owner must not silence those who tried the record.
+        Who saves it again has changed their mind. Votes of other callers still count: they tried the record.
         """
         now = self._view.now
         if row["id"] in self.rows:

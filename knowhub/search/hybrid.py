@@ -190,7 +190,9 @@ class HybridIndex(Generic[SearchableT]):
         if own is None or not reading.skill:
             return []
         near = await index.find_best(await index.compare(own, groups), accept, limit)
-        return [((value - reading.strangers) / (1 - reading.strangers), row) for value, row in near]
+        return [
+            ((value - reading.unrelated_similarity) / (1 - reading.unrelated_similarity), row) for value, row in near
+        ]
 
     def list_matched_terms(self, text: str, *fields: str) -> list[str]:
         """Return the terms of a query that occur in `fields`."""
@@ -212,9 +214,9 @@ def combine_results(
     than unrelated texts, or far behind the nearest.
     """
     best_score = max((hit.relevance for hit in words), default=1.0)
-    nearest = max(likeness.values(), default=reading.strangers)
-    scale = max(nearest - reading.strangers, _MIN_SCALE)
-    floor = reading.strangers + max(reading.spread, _NEAR * scale)
+    nearest = max(likeness.values(), default=reading.unrelated_similarity)
+    scale = max(nearest - reading.unrelated_similarity, _MIN_SCALE)
+    floor = reading.unrelated_similarity + max(reading.spread, _NEAR * scale)
     summaries = {
         summary.id: summary for summary in (*(hit.summary for hit in words), *(summary for _, summary in near))
     }
@@ -226,7 +228,7 @@ def combine_results(
         if summary.id not in by_words and (like is None or like < floor):
             continue
         lexical = by_words[summary.id][1] / best_score if summary.id in by_words else 0.0
-        semantic = lexical if like is None else min(1.0, max(0.0, (like - reading.strangers) / scale))
+        semantic = lexical if like is None else min(1.0, max(0.0, (like - reading.unrelated_similarity) / scale))
         share = weigh(summary) * reading.skill
         scored.append(((1 - share) * lexical + share * semantic, summary))
     scored.sort(key=lambda item: (-round(item[0], _SCORE_DIGITS), -item[1].text_num))
@@ -243,5 +245,5 @@ def combine_results(
 
 def _get_nearest(likeness: Mapping[int, float], reading: ScriptSkill) -> float:
     """Return the best similarity on a scale from that of unrelated texts, 0, to that of the same text, 1."""
-    best = max(likeness.values(), default=reading.strangers)
-    return (best - reading.strangers) / (1 - reading.strangers)
+    best = max(likeness.values(), default=reading.unrelated_similarity)
+    return (best - reading.unrelated_similarity) / (1 - reading.unrelated_similarity)

@@ -71,7 +71,7 @@ class AccountIndex(FollowingIndex[SearchableT, FullText]):
             return SearchHits((), lag)
         time_limit = TimeLimit(self._texts.search_wait_s)
         async with self._reading:
-            await self._index_tail(time_limit)
+            await self._fill_tail(time_limit)
             counts, is_whole = await self._tail.count([term for term, _ in query], CooperativePause(), time_limit)
         degraded = () if is_whole and not self._unread else (INDEX,)
         passed: dict[int, SearchableT] = {}
@@ -118,7 +118,7 @@ class AccountIndex(FollowingIndex[SearchableT, FullText]):
             while self._unread and len(self._tail) < most:
                 # A search that waits for its turn has it between two rows.
                 async with self._reading:
-                    await self._index_tail(TimeLimit(_INDEX_TURN_S))
+                    await self._fill_tail(TimeLimit(_INDEX_TURN_S))
             indexed = await self._index_pending(most)
             async with self._reading:
                 await self._tail.drop_removed(CooperativePause())
@@ -181,8 +181,8 @@ class AccountIndex(FollowingIndex[SearchableT, FullText]):
     def _is_valid(self, built: IndexNote) -> bool:
         return built.fits(self._log)
 
-    async def _index_tail(self, limit: TimeLimit) -> None:
-        """Analyse what was written since, until the time is over.
+    async def _fill_tail(self, limit: TimeLimit) -> None:
+        """Analyse the rows that wait into the tail, until the time limit.
 
         It pauses often: a burst of writes must not stall the loop.
         """

@@ -28,8 +28,8 @@ _SCRIPTS: Final = {name: re.compile(f"[{characters}]") for name, characters in _
 _OTHER: Final = re.compile(rf"[^\W\d_{''.join(_CHARACTERS.values())}]")
 # Scripts with a smaller share of a query are ignored.
 _WORTH_READING: Final = 0.1
-_MAX: Final = 0.5
-# How often an answer must lie closer to its question than strangers lie to each other: where an embedder does not
+_MIN_READABLE_SHARE: Final = 0.5
+# How often an answer must lie closer to its question than unrelated texts lie to each other: where an embedder does not
 # know a script it is 0.1 to 0.9, by the characters that it happens to know, and 1.0 where it does.
 _STRANGE: Final = 0.9
 _FAMILIAR: Final = 0.98
@@ -168,7 +168,7 @@ class ScriptSkill:
     """
 
     skill: float
-    strangers: float
+    unrelated_similarity: float
     spread: float = 0.0
     closer: float = 0.0
     equal: float = 0.0
@@ -224,7 +224,7 @@ class ScriptSkills:
     async def can_read(self, text: str) -> bool:
         """Return whether the embedder reads at least half of the letters of a text. Raises EmbeddingFailed."""
         read = [share for name, share in get_script_shares(text).items() if (await self._get_script_skill(name)).skill]
-        return sum(read) >= _MAX
+        return sum(read) >= _MIN_READABLE_SHARE
 
     async def _get_script_skill(self, name: str) -> ScriptSkill:
         if name not in PROBES:
@@ -280,11 +280,11 @@ def _score_probes(questions: NDArray[np.float32], texts: NDArray[np.float32]) ->
     """Return the skill; the first of `texts` answer the questions, in their order."""
     likeness = questions @ texts[: len(questions)].T
     own = np.eye(len(likeness), dtype=bool)
-    strangers = likeness[~own]
-    closer = float((likeness[own][:, None] > strangers).mean())
+    unrelated_similarity = likeness[~own]
+    closer = float((likeness[own][:, None] > unrelated_similarity).mean())
     equal = max(map(_get_equal_share, (questions, texts)))
     skill = min(1.0, max(0.0, (closer - _STRANGE) / (_FAMILIAR - _STRANGE))) if equal <= _MAX_EQUAL else 0.0
-    return ScriptSkill(skill, float(strangers.mean()), float(strangers.std()), closer, equal)
+    return ScriptSkill(skill, float(unrelated_similarity.mean()), float(unrelated_similarity.std()), closer, equal)
 
 
 def _get_equal_share(vectors: NDArray[np.float32]) -> float:

@@ -54,7 +54,7 @@ _LEFT_ALONE = frozenset({"known", "forgotten"})
 class DistilledMemory:
     """What became of one memory: `new`, `changed` where an older record of it is superseded, `known` or `forgotten`.
 
-    Forgotten is what its owner deleted the record of, until the memory itself moves on.
+    `forgotten`: the owner deleted the record made of this version of the memory. A newer version is saved again.
     """
 
     uri: str
@@ -240,7 +240,7 @@ def _is_from(row: Row, session_uri: str, session_id: str) -> bool:
 def _plan(
     ctx: RequestContext, session_uri: str | None, row: Row, before: Mapping[str, Any] | None, *, is_forgotten: bool
 ) -> _PlannedRecord:
-    """Plan the record of a memory; without the session where others read the record who do not see that."""
+    """Plan the record of a memory. Its source omits the session if readers of the record may not see it."""
     category = MemoryCategory(row["category"])
     source: dict[str, Any] = {"name": f"memory of {row['owner']}", "category": "exp", "urls": [row["id"]]}
     if session_uri is not None:
@@ -263,9 +263,9 @@ def _plan(
 def _find_earlier_record(
     row: Row, existing: Sequence[Mapping[str, Any]], merged: Sequence[Mapping[str, Any]]
 ) -> Mapping[str, Any] | None:
-    """Return the record that was made of a memory, also where it was merged into another since.
+    """Return the record that was made of a memory, also if it was merged into another since.
 
-    What holds other memories too is superseded by no new version of one of them.
+    A record of several memories is not superseded by a new version of one of them.
     """
     known = (item for item in (*existing, *merged) if _is_of_version(item, row))
     alone = (item for item in existing if len(_get_tag_values(item, MEMORY)) == 1)

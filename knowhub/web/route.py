@@ -199,7 +199,7 @@ class Declared(TypedDict, total=False):
 class Route(StarletteRoute):
     """A route, whose function says by its parameters what the route takes.
 
-    - `call`: a Call, a Write if `Idempotency-Key` is read, an Edit if `If-Match` is read too; or `request`
+    - `call`: a Call, a WriteCall if `Idempotency-Key` is read, an EditCall if `If-Match` is read too; or `request`
     - `sent`: the model of the JSON body; `Body | Params` takes either, as a DELETE does
     - `params`: the model of the query
     - `lines`: the body as it was sent, JSON lines

@@ -238,7 +238,7 @@ class _StepSelection:
         self._survey = survey
         self._children_left = plan.MAX_CHILDREN
         self._parents: dict[str, str] = {}
-        self._heirs: dict[str, str] = {}
+        self._merged_into: dict[str, str] = {}
         self._settled: set[str] = set()
         self._needed: set[str] = set()
         self._described: set[str] = set()
@@ -257,7 +257,7 @@ class _StepSelection:
             self._needed.add(target.id)
         if step.kind in {StepKind.MOVE, StepKind.MERGE}:
             self._settled.add(node.id)
-            (self._parents if step.kind is StepKind.MOVE else self._heirs)[node.id] = target.id
+            (self._parents if step.kind is StepKind.MOVE else self._merged_into)[node.id] = target.id
         named = (node, target)[: len(step.nodes)]
         nodes = [replace(make_ref(item), path=_format_path(self._survey, item)) for item in named]
         return replace(step, nodes=nodes, groups=groups)
@@ -288,7 +288,7 @@ class _StepSelection:
         return node.id not in self._settled and self._survey.can_edit(node)
 
     def _get_node(self, keyword_id: str) -> Node | None:
-        return None if keyword_id in self._heirs else self._survey.visible_tree.get_node(keyword_id)
+        return None if keyword_id in self._merged_into else self._survey.visible_tree.get_node(keyword_id)
 
     def _is_within(self, keyword_id: str, above_id: str) -> bool:
         passed: set[str] = set()
@@ -298,7 +298,7 @@ class _StepSelection:
                 return True
             passed.add(above)
             node = find_keyword(self._survey.visible_tree.view, above)
-            above = self._heirs.get(above) or self._parents.get(above) or (node.parent_id if node else None)
+            above = self._merged_into.get(above) or self._parents.get(above) or (node.parent_id if node else None)
         return False
 
 

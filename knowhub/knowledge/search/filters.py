@@ -60,7 +60,7 @@ class SearchFilter:
 
     def _find_rule(self, summary: KnowledgeSummary) -> str | None:
         """Return the name of the first rule that drops a record; None if it passes."""
-        # Today's records are stored already. A record that supersedes another may take effect later.
+        # Without `as_of`, only a record that supersedes another may begin later: all others are stored already.
         may_begin_later = self.query.as_of is not None or summary.supersedes is not None
         rule = None
         if summary.valid_from is not None and self.as_of < summary.valid_from:

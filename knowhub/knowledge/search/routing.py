@@ -135,7 +135,7 @@ class HitPool:
     dropped: Sequence[DroppedPart] = ()
 
     async def route(self, router: Router, floor: float) -> None:
-        """Leave only the up to 2·k picks of a model, where it decides."""
+        """Replace the hits by the picks of a model, at most 2·k; keep them if it fails or has nothing to choose."""
         summaries = self._list_candidates(router.most_candidates)
         relevant = sum(hit.relevance >= floor for hit in self.hits)
         query = self.rules.query

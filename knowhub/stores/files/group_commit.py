@@ -24,7 +24,7 @@ CATCH_UP_BYTES = 4 * 1024 * 1024
 _DECISIONS_PER_BATCH = 512
 _BYTES_PER_BATCH = 64 * 1024 * 1024
 _LOCK_POLL_S = 0.001
-_TORN_WAIT_S = 0.25
+_PUBLISH_WAIT_S = 0.25
 _ROOM_TO_RESUME = 4 * 1024 * 1024
 _FULL = "the disk is full; nothing was written. Reads go on; writing resumes when there is room"
 
@@ -60,7 +60,7 @@ class GroupCommit:
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="log-writer")
         self._read_only: str | None = None
         self._is_full = False
-        self._torn = (0, 0.0)
+        self._awaited_stamp = (0, 0.0)
         self._holds_lock = False
         # The accounts of the batch that is being taken in.
         self.applying: set[str] = set()
@@ -193,10 +193,10 @@ class GroupCommit:
             return False
         if not self._lock.try_acquire():
             now, stamp = asyncio.get_running_loop().time(), self._lock.stamp
-            if stamp != self._torn[0]:
+            if stamp != self._awaited_stamp[0]:
                 # Each stamp is waited for once: reads that come later do not wait for it again.
-                self._torn = (stamp, now)
-            if now >= self._torn[1] + _TORN_WAIT_S:
+                self._awaited_stamp = (stamp, now)
+            if now >= self._awaited_stamp[1] + _PUBLISH_WAIT_S:
                 # What is being published is not acknowledged yet: an answer without it is a right one.
                 return False
             await asyncio.sleep(_LOCK_POLL_S)

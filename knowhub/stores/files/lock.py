@@ -108,14 +108,14 @@ class LockFile:
 
     @property
     def suspect(self) -> bool:
-        """Whether a write failed behind the durable offset: the segment is not to be written on."""
+        """Whether a write after the durable offset failed. Then nothing more may be appended to this segment."""
         return bool(self._words[_SUSPECT_AT])
 
     def mark_suspect(self) -> None:
         self._words[_SUSPECT_AT] = 1
 
     def read(self) -> tuple[int, Position] | None:
-        """Return stamp and position as one consistent pair; None when a writer died between them."""
+        """Return stamp and position as one consistent pair; None while a writer publishes, or where it died then."""
         words = self._words
         for _ in range(_READ_TRIES):
             stamp = words[_STAMP_AT]

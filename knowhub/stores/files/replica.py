@@ -136,7 +136,10 @@ class Replica:
     def apply(
         self, operation: Operation, changes: Sequence[LoadedChange | WrittenChange], line: LogLine
     ) -> Iterator[None]:
-        """Take in an operation with its changes, from its line of the log. It yields after some rows each."""
+        """Take in an operation with its changes, from its line of the log.
+
+        It yields after every few rows. Until it ends, only a part of the operation is applied.
+        """
         # Rows first: if they cannot be loaded, the history must not know the operation.
         yield from self._get_or_create(operation.account).load_in_steps(operation.seq, changes, line)
         self._note(operation, line)
@@ -188,7 +191,7 @@ class LogFollower:
 
     @property
     def is_publishing(self) -> bool:
-        """Whether LOCK cannot be read as one: a writer is about to finish, or died while it published."""
+        """Whether LOCK is being updated: a writer is publishing, or died while it did."""
         return self._lock.read() is None
 
     def publish(self, position: Position) -> None:

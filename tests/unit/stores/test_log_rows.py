@@ -7,7 +7,7 @@ import pytest
 
 from knowhub.stores.files.filesystem import FileSystem
 from knowhub.stores.files.log.log_line import seal
-from knowhub.stores.files.log.log_reader import DamagedLog, WholeLog, latest_rows
+from knowhub.stores.files.log.log_reader import DamagedLog, StrictLogReader, latest_rows
 from tests.builders import local, new_knowledge, open_domain
 
 pytestmark = pytest.mark.anyio
@@ -15,7 +15,7 @@ pytestmark = pytest.mark.anyio
 
 def read_rows(
     folder: Path, *, end: tuple[int, int] | None = None, account: str | None = "default"
-) -> tuple[WholeLog, Mapping[tuple[str, str], bytes]]:
+) -> tuple[StrictLogReader, Mapping[tuple[str, str], bytes]]:
     return latest_rows(FileSystem(), folder / "change_log", account, end=end)
 
 

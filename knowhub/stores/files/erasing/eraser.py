@@ -78,7 +78,9 @@ class Eraser:
         self._has_unused_files = False
 
     async def commit(self, wanted: EraseRequest) -> Outcome:
-        """Erase a row. When this returns, no file of the log contains it and no other process has an old file open.
+        """Erase a row. When this returns, no file of the log contains it.
+
+        Another process may still have a replaced file open: see `erase_seq`.
 
         Files are copied without the writers' lock. If somebody writes about the row meanwhile, copying starts again.
         A crash leaves the row complete, or erased. Raises what its decision raises, with nothing written; Conflict if

@@ -295,7 +295,7 @@ Take: TypeAlias = Callable[[str, Sequence[LoadedChange], int], None]
 """Receives the rows of a line: the account, the rows, and the operation's number; of a base, that of its newest one."""
 
 
-class WholeLog(LogReader):
+class StrictLogReader(LogReader):
     """Reads a log that must not have any damage: the first that is found is raised as DamagedLog."""
 
     def __init__(self, log: ChangeLog, take: Take) -> None:
@@ -329,21 +329,21 @@ class WholeLog(LogReader):
         self._last_line = line.data
 
 
-def read_log(files: FileSystem, folder: Path, take: Take, *, end: tuple[int, int] | None = None) -> WholeLog:
+def read_log(files: FileSystem, folder: Path, take: Take, *, end: tuple[int, int] | None = None) -> StrictLogReader:
     """Give the rows of a change_log folder, from its base on, to `take`, line by line; nothing is written.
 
     All up to `end`, a segment and an offset, is durable; without it that is all of the log. Raises DamagedLog for the
     first thing that is wrong, and OSError.
     """
     with closing(ChangeLog(files, folder)) as log:
-        read = WholeLog(log, take)
+        read = StrictLogReader(log, take)
         read.read(LogBounds.until(log, end))
     return read
 
 
 def latest_rows(
     files: FileSystem, folder: Path, account: str | None, *, end: tuple[int, int] | None = None
-) -> tuple[WholeLog, Mapping[tuple[str, str], bytes]]:
+) -> tuple[StrictLogReader, Mapping[tuple[str, str], bytes]]:
     """Read the rows of an account, of none if it is None, out of a change_log folder that is durable up to `end`.
 
     The rows are JSON text by collection and id, tombstones too, in the order of their creation.
