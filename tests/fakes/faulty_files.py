@@ -36,7 +36,7 @@ class Plan:
     half_written: bool = False
 
 
-def _planned(
+def _plan_fault(
     real: Callable[Concatenate[FileSystem, ArgumentsT], ResultT], kind: str
 ) -> Callable[Concatenate["FaultyFileSystem", ArgumentsT], ResultT]:
     """Return a call that the plan may stop before it does what the real one does."""
@@ -98,23 +98,23 @@ class FaultyFileSystem(FileSystem):
             raise
         return FileSystem.write_at(self, descriptor, data[:7] if self.plan.short_writes else data, offset)
 
-    sync_data = _planned(FileSystem.sync_data, "sync_data")
-    sync = _planned(FileSystem.sync, "sync")
-    sync_folder = _planned(FileSystem.sync_folder, "sync_folder")
-    truncate = _planned(FileSystem.truncate, "truncate")
-    rename = _planned(FileSystem.rename, "rename")
-    remove = _planned(FileSystem.remove, "remove")
-    make_folder = _planned(FileSystem.make_folder, "make_folder")
-    remove_folder = _planned(FileSystem.remove_folder, "remove_folder")
-    read = _planned(FileSystem.read, "read")
-    read_at = _planned(FileSystem.read_at, "read_at")
-    size = _planned(FileSystem.size, "size")
-    fstat = _planned(FileSystem.fstat, "look_into")
-    inode = _planned(FileSystem.inode, "inode_at")
-    lstat = _planned(FileSystem.lstat, "look")
-    names = _planned(FileSystem.names, "names")
-    free = _planned(FileSystem.free, "free")
-    has_access = _planned(FileSystem.has_access, "allows")
+    sync_data = _plan_fault(FileSystem.sync_data, "sync_data")
+    sync = _plan_fault(FileSystem.sync, "sync")
+    sync_folder = _plan_fault(FileSystem.sync_folder, "sync_folder")
+    truncate = _plan_fault(FileSystem.truncate, "truncate")
+    rename = _plan_fault(FileSystem.rename, "rename")
+    remove = _plan_fault(FileSystem.remove, "remove")
+    make_folder = _plan_fault(FileSystem.make_folder, "make_folder")
+    remove_folder = _plan_fault(FileSystem.remove_folder, "remove_folder")
+    read = _plan_fault(FileSystem.read, "read")
+    read_at = _plan_fault(FileSystem.read_at, "read_at")
+    size = _plan_fault(FileSystem.size, "size")
+    fstat = _plan_fault(FileSystem.fstat, "look_into")
+    inode = _plan_fault(FileSystem.inode, "inode_at")
+    lstat = _plan_fault(FileSystem.lstat, "look")
+    names = _plan_fault(FileSystem.names, "names")
+    free = _plan_fault(FileSystem.free, "free")
+    has_access = _plan_fault(FileSystem.has_access, "allows")
 
     def enter(self, kind: str) -> None:
         """Count a call; it fails or dies here if the plan says so."""

@@ -100,7 +100,7 @@ async def _read_messages(view: View, state: SessionState) -> Sequence[Message]:
     """Return the newest messages of a session, pausing for others."""
     messages: list[Message] = []
     pause = CooperativePause()
-    for summary in state.stored_to_summarise:
+    for summary in state.newest_messages:
         messages += list_messages(view, [summary])
         await pause.pause()
     return messages

@@ -95,7 +95,7 @@ class SessionState:
         return frozenset(summary.uri for summary in self.stored)
 
     @property
-    def stored_to_summarise(self) -> Sequence[ContextSummary]:
+    def newest_messages(self) -> Sequence[ContextSummary]:
         """The newest of its messages: of a longer session these say what it is about."""
         return self.stored[-SUMMARISED_MESSAGES:]
 

@@ -192,7 +192,7 @@ class MergeCandidates:
         return [other for other in numbers if self._is_askable(other)][:_NEIGHBOURS]
 
     def _is_askable(self, number: int) -> bool:
-        """Return whether a model would see the whole text of a record, and the one that was read."""
+        """Return whether a record is short enough to be shown whole, and was not changed since it was read."""
         ref = self._refs[number]
         row = self._view.get(KNOWLEDGE, ref.id)
         is_short = row is not None and len(join_text(row)) <= MAX_ASKED_CHARS
