@@ -183,8 +183,8 @@ def edit_page(before: Row, after: Row, now: float) -> Row:
         return after
     page, moment = read_page(before), clock.iso(now)
     lines = [line.strip() for line in str(after["content"]).split("\n") if line.strip()]
-    indexes = {normalize_words(item["text"]): at for at, item in enumerate(page.current)}
-    kept = [indexes.get(normalize_words(line)) for line in lines]
+    indexes = {_normalize(item["text"]): at for at, item in enumerate(page.current)}
+    kept = [indexes.get(_normalize(line)) for line in lines]
     gone = sorted(set(range(len(page.current))) - set(kept))
     current = [
         page.current[at] if at is not None else _make_edited(line, moment) for line, at in zip(lines, kept, strict=True)
