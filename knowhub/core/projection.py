@@ -1,8 +1,8 @@
 """Projections: data that is derived from the log, kept on disk, and can be removed and built again at any time."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Protocol
+from dataclasses import asdict, dataclass, fields
+from typing import Any, Final, Protocol, Self
 
 from knowhub.core.operation import Row
 
@@ -36,7 +36,7 @@ class LogMark(Protocol):
         """The number of the last operation."""
 
     @property
-    def erases(self) -> int:
+    def last_erase_seq(self) -> int:
         """The number of the newest operation that erased something; 0 where there is none."""
 
     def checksum(self, seq: int) -> str:
@@ -47,24 +47,37 @@ class LogMark(Protocol):
 class LogPosition:
     """How far derived data has followed a log: up to the operation `seq`, whose line has this `checksum`.
 
-    `erases` is the newest erase that the data knows of.
+    `last_erase_seq` is the number of the newest erase that the data knows of.
     """
 
     log_id: str
     seq: int
     checksum: str
-    erases: int
+    last_erase_seq: int
+
+    @classmethod
+    def from_stored(cls, stored: Mapping[str, Any]) -> Self:
+        """Make a position from the object in a file; ignores keys that it does not know. Raises TypeError."""
+        keys = {field.name: _STORED_NAMES.get(field.name, field.name) for field in fields(cls)}
+        return cls(**{name: stored[key] for name, key in keys.items() if key in stored})
+
+    def to_stored(self) -> dict[str, Any]:
+        """Return the object for a file."""
+        return {_STORED_NAMES.get(name, name): value for name, value in asdict(self).items()}
 
     def fits(self, log: LogMark) -> bool:
         """Return whether the data was made from this log."""
         return self.log_id == log.log_id and self.seq <= log.last_seq and self.checksum == log.checksum(self.seq)
 
 
+_STORED_NAMES: Final = {"last_erase_seq": "erases"}
+
+
 class FollowsErases(Protocol):
     """Data beside the log, and up to which erase it is right."""
 
     @property
-    def erase_seq(self) -> int | None:
+    def erased_through_seq(self) -> int | None:
         """The number of the newest erase that it knows of; None where nothing is on disk. Raises OSError."""
 
 

@@ -201,12 +201,12 @@ class AccountVectors(FollowingIndex[SearchableT, VectorFiles]):
             if rejected != self._read_rejected():
                 await asyncio.to_thread(self._files.write_rejected, self._log.log_id, self._model, rejected)
             self._files.forget_retries(retries)
-            noted = self._files.erase_seq
+            erased_through_seq = self._files.erased_through_seq
             if self._note is not None:
                 # Somebody may have deleted it, too.
-                if noted != self._log.erases or self._is_stale():
+                if erased_through_seq != self._log.last_erase_seq or self._is_stale():
                     await self._rewrite()
-            elif noted not in (None, self._log.erases):
+            elif erased_through_seq not in (None, self._log.last_erase_seq):
                 # It was made by another model, or for another log: there is nothing in it to be saved.
                 await asyncio.to_thread(self._files.remove)
 
@@ -221,7 +221,7 @@ class AccountVectors(FollowingIndex[SearchableT, VectorFiles]):
         """Replace all vectors. Raises Unavailable."""
         async with self._writing:
             current = [self._is_current(waiting.number) for waiting in embedded]
-            await self._write_anew(_make_rows(embedded, vectors)[current], self._log.erases)
+            await self._write_anew(_make_rows(embedded, vectors)[current], self._log.last_erase_seq)
             self._load_pending()
 
     async def write_vectors(
@@ -229,21 +229,21 @@ class AccountVectors(FollowingIndex[SearchableT, VectorFiles]):
     ) -> None:
         """Write the vectors of the texts that are still current, durably. Raises Unavailable."""
         async with self._writing:
-            erases = self._log.erases
+            last_erase_seq = self._log.last_erase_seq
             current = [
                 self._get_missing_number(waiting.row_id) == waiting.number and self._is_current(waiting.number)
                 for waiting in embedded
             ]
             rows = _make_rows(embedded, vectors)[current]
             if len(rows):
-                await self._write(rows, erases)
+                await self._write(rows, last_erase_seq)
 
-    async def _write(self, rows: Rows, erases: int) -> None:
+    async def _write(self, rows: Rows, last_erase_seq: int) -> None:
         note = self._note
         if note is None or self.vectors is None or self.vectors.dimensions != rows["vector"].shape[1]:
             # The first vectors of a model, or vectors of other dimensions: then the rows of the old ones wait again.
             has_others = self.vectors is not None
-            await self._write_anew(rows, erases)
+            await self._write_anew(rows, last_erase_seq)
             if has_others:
                 self._load_pending()
             return
@@ -252,21 +252,21 @@ class AccountVectors(FollowingIndex[SearchableT, VectorFiles]):
         self._note = await asyncio.to_thread(self._files.append, rows, note, after)
         self._add(self.vectors, rows)
 
-    async def _write_anew(self, rows: Rows, erases: int) -> None:
-        """Write a file of these rows alone. `erases` is the newest erase that the rows were read after."""
+    async def _write_anew(self, rows: Rows, last_erase_seq: int) -> None:
+        """Write a file of these rows alone. `last_erase_seq` is the newest erase before the rows were read."""
         self._dimensions = rows["vector"].shape[1]
-        fresh = self._make_note(rows["number"].tolist(), self._dimensions, erases)
+        fresh = self._make_note(rows["number"].tolist(), self._dimensions, last_erase_seq)
         self._note = await asyncio.to_thread(self._files.write, rows, fresh)
         await self._replace(rows)
 
     async def _rewrite(self) -> None:
         # Read now: later erases may not be in the written file.
-        erases, kept = self._log.erases, self.vectors
+        last_erase_seq, kept = self._log.last_erase_seq, self.vectors
         if kept is not None:
             numbers = [summary.text_num for summary in self._records.summaries() if summary.text_num in kept]
-            await self._write_anew(await asyncio.to_thread(kept.rows, numbers), erases)
+            await self._write_anew(await asyncio.to_thread(kept.rows, numbers), last_erase_seq)
 
-    def _make_note(self, numbers: Sequence[int], dimensions: int, erases: int) -> VectorNote:
+    def _make_note(self, numbers: Sequence[int], dimensions: int, last_erase_seq: int) -> VectorNote:
         seq = self._get_complete_seq(numbers)
         return VectorNote(
             log_id=self._log.log_id,
@@ -274,7 +274,7 @@ class AccountVectors(FollowingIndex[SearchableT, VectorFiles]):
             checksum=self._log.checksum(seq),
             documents=0,
             build=self._files.new_build(),
-            erases=erases,
+            last_erase_seq=last_erase_seq,
             model=self._model,
             dimensions=dimensions,
         )

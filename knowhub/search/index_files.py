@@ -4,7 +4,7 @@ import os
 import shutil
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any, ClassVar, Final, Generic, TypeVar
@@ -46,7 +46,7 @@ class IndexFiles(ABC, Generic[NoteT]):
         """Return the note on disk; None if there is no valid one."""
         try:
             record = orjson.loads((self._folder / NOTE).read_bytes())
-            return self.note_type(**record) if record["layout"] == self.layout else None
+            return self.note_type.from_stored(record) if record["layout"] == self.layout else None
         except (OSError, orjson.JSONDecodeError, TypeError, KeyError):
             return None
 
@@ -55,11 +55,11 @@ class IndexFiles(ABC, Generic[NoteT]):
         """Return whether the files of a build are what was written, by their checksums. Raises OSError."""
 
     @property
-    def erase_seq(self) -> int | None:
+    def erased_through_seq(self) -> int | None:
         """The number of the newest erase that the index on disk contains; None if there is no index."""
         note = self.read_note()
         if note is not None:
-            return note.erases
+            return note.last_erase_seq
         # Without a note the content is unknown.
         return -1 if next(self._folder.glob("build-*"), None) is not None else None
 
@@ -82,7 +82,7 @@ class IndexFiles(ABC, Generic[NoteT]):
                 shutil.rmtree(folder, ignore_errors=True)
 
     def _write_note(self, note: NoteT) -> None:
-        self._publish(NOTE, orjson.dumps(asdict(note)))
+        self._publish(NOTE, orjson.dumps(note.to_stored()))
 
     def _publish(self, name: str, data: bytes) -> None:
         temporary = self._folder / f"{name}.{os.getpid()}.tmp"
@@ -108,14 +108,14 @@ class FollowingIndex(ABC, Generic[SearchableT, FilesT]):
         """The number of rows that are not indexed yet."""
 
     @property
-    def erase_seq(self) -> int | None:
+    def erased_through_seq(self) -> int | None:
         """The number of the newest erase that the index on disk contains; None if there is none."""
-        return self._files.erase_seq
+        return self._files.erased_through_seq
 
     @property
     def is_empty(self) -> bool:
         """Whether the account has nothing to be searched."""
-        return not self.lag and self.erase_seq is None
+        return not self.lag and self.erased_through_seq is None
 
     def follow(self, row_id: str, seq: int) -> None:
         """Note that an operation may have changed the text of a row."""
@@ -147,10 +147,10 @@ class AccountIndexes(ABC, Generic[AccountT]):
         return sum(index.lag for index in self._accounts.values())
 
     @property
-    def erase_seq(self) -> int | None:
+    def erased_through_seq(self) -> int | None:
         """The number of the newest erase that every index on disk contains; None if there are none."""
-        noted = [index.erase_seq for index in self._accounts.values()]
-        return min((erases for erases in noted if erases is not None), default=None)
+        seqs = [index.erased_through_seq for index in self._accounts.values()]
+        return min((seq for seq in seqs if seq is not None), default=None)
 
     def account(self, account: str) -> AccountT:
         """Return the index of an account."""

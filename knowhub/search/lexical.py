@@ -113,7 +113,7 @@ class AccountIndex(FollowingIndex[SearchableT, FullText]):
         """
         async with self._writing:
             self.reload()
-            if self._files.is_deleted or self._files.erase_seq not in (None, self._log.erases):
+            if self._files.is_deleted or self._files.erased_through_seq not in (None, self._log.last_erase_seq):
                 return await self._rebuild(lambda _done, _total: None)
             while self._unread and len(self._tail) < most:
                 # A search that waits for its turn has it between two rows.
@@ -152,7 +152,7 @@ class AccountIndex(FollowingIndex[SearchableT, FullText]):
 
     async def _rebuild(self, progress: Callable[[int, int], None]) -> int:
         # Read now: later erases may not be in the new index.
-        seq, erases = self._log.last_seq, self._log.erases
+        seq, last_erase_seq = self._log.last_seq, self._log.last_erase_seq
         summaries = list(self._records.summaries())
         documents: list[Document] = []
         pace = CooperativePause()
@@ -161,7 +161,7 @@ class AccountIndex(FollowingIndex[SearchableT, FullText]):
             if count % _REPORTED_EVERY == 0:
                 progress(count, len(summaries))
             await pace.pause()
-        built = replace(self._note(seq, Statistics(0, 0), documents, new_build=True), erases=erases)
+        built = replace(self._note(seq, Statistics(0, 0), documents, new_build=True), last_erase_seq=last_erase_seq)
         await self._files.rebuild(documents, built)
         self.reload()
         progress(len(summaries), len(summaries))
@@ -229,7 +229,7 @@ class AccountIndex(FollowingIndex[SearchableT, FullText]):
             documents=before.documents + len(documents),
             terms=before.terms + sum(document.term_count for document in documents),
             build=build,
-            erases=self._files.built.erases if self._files.built else self._log.erases,
+            last_erase_seq=self._files.built.last_erase_seq if self._files.built else self._log.last_erase_seq,
         )
 
 

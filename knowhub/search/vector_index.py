@@ -291,14 +291,14 @@ class UnusedVectors:
         self._log = log
 
     @property
-    def erase_seq(self) -> int | None:
-        noted = [files.erase_seq for files in self._files()]
-        return min((erases for erases in noted if erases is not None), default=None)
+    def erased_through_seq(self) -> int | None:
+        seqs = [files.erased_through_seq for files in self._files()]
+        return min((seq for seq in seqs if seq is not None), default=None)
 
     async def catch_up(self) -> None:
         """Remove files that are older than the newest erase. Raises Unavailable."""
         for files in self._files():
-            if files.erase_seq not in (None, self._log.erases):
+            if files.erased_through_seq not in (None, self._log.last_erase_seq):
                 await asyncio.to_thread(files.remove)
 
     async def reload(self) -> None:

@@ -72,30 +72,30 @@ class BackgroundWork:
 
 
 class KeyShredder:
-    """Follows a store's erasings. A process that died in one leaves its keys to whoever opens the directory next."""
+    """Destroys the keys of erased rows. If a process dies in an erase, the next leader destroys its keys."""
 
     def __init__(self, store: FileStore, vault: Vault, clock: Clock) -> None:
         self._store = store
         self._vault = vault
         self._clock = clock
-        self._erases = -1
+        self._last_erase_seq = -1
 
     @property
-    def erase_seq(self) -> int:
-        """The number of the newest erasing behind which all keys were destroyed."""
-        return self._erases
+    def erased_through_seq(self) -> int:
+        """The number of the newest erase whose keys, and those of all before it, were destroyed."""
+        return self._last_erase_seq
 
     async def tick(self) -> None:
-        """Destroy the keys of every resource that was erased; does nothing where nothing was since the last time."""
-        erases = self._store.erases
-        if erases == self._erases:
+        """Destroy the keys of erased resources; does nothing if there was no erase since the last call."""
+        last_erase_seq = self._store.last_erase_seq
+        if last_erase_seq == self._last_erase_seq:
             return
 
         def is_gone(account: str, resource_id: str) -> bool:
             return is_erased(self._store.view(account).get(RESOURCES, resource_id))
 
         await self._vault.destroy(is_gone, iso(self._clock.now()))
-        self._erases = erases
+        self._last_erase_seq = last_erase_seq
 
 
 def _close_folders_to_others(adapters: Adapters) -> None:

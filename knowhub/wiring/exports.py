@@ -70,11 +70,11 @@ class IndexCheck:
         """Check the checksums of the files, and compare the note with the log. Raises OSError."""
         note = self._files.read_note()
         if note is None:
-            is_empty = self._files.erase_seq is None
+            is_empty = self._files.erased_through_seq is None
             return CheckResult(None, differences=() if is_empty else [self._name], is_empty=is_empty)
         if not self._files.is_whole(note):
             return CheckResult(note.seq, differences=[self._name])
-        fits = note.fits(self._log) and note.erases == self._log.erases
+        fits = note.fits(self._log) and note.last_erase_seq == self._log.last_erase_seq
         return CheckResult(note.seq, fits=fits, summary=f"{note.documents} records")
 
     def discard(self) -> None:

@@ -64,7 +64,7 @@ async def is_erased_after_opening(folder: Path, options: StoreOptions) -> bool:
     async with open_domain(folder, None, options) as hub:
         assert hub.store.status().damage == []
         assert list_unused(folder) == []
-        stands = hub.store.erases > 0
+        stands = hub.store.last_erase_seq > 0
         before = rows_of(hub.store)
     assert (find_files_with(folder, SECRET) == []) == stands
     async with open_domain(folder, None, options) as hub:
@@ -131,7 +131,7 @@ async def test_another_process_continues_after_a_death_at_any_call(
             saved = await other.knowledge.records.save(local(), new_knowledge("written after the death"))
             assert (await other.knowledge.records.get(local(), str(saved.record["id"]))).version == 1
             assert other.store.status().damage == []
-            rows, erased = rows_of(other.store), other.store.erases > 0
+            rows, erased = rows_of(other.store), other.store.last_erase_seq > 0
             seen.append(erased)
         async with open_domain(folder, None, options) as hub:
             assert rows_of(hub.store) == rows
@@ -215,7 +215,7 @@ async def test_a_process_that_is_open_reads_all_right_before_and_after(tmp_path:
         assert (await other.knowledge.records.get(local(), known.other)).json == raw
         assert SECRET not in str(await other.knowledge.records.history(local(), known.secret))
         assert (await anext(other.store.operations("default"))).op == "erase_knowledge"
-        assert other.store.erases == hub.store.erases > 0
+        assert other.store.last_erase_seq == hub.store.last_erase_seq > 0
         assert other.store.status().damage == []
 
 
@@ -226,7 +226,7 @@ from tests.builders import local, open_domain
 async def read(folder, row_id):
     async with open_domain(Path(folder)) as hub:
         print("open", flush=True)
-        while not hub.store.erases:
+        while not hub.store.last_erase_seq:
             entries = (await hub.knowledge.records.history(local(), row_id)).entries
             operations = [one async for one in hub.store.operations("default")]
             assert len(entries) >= 3 and len(operations) >= 3, (entries, operations)

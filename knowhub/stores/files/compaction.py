@@ -5,11 +5,11 @@ import os
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, suppress
-from dataclasses import asdict
 from pathlib import Path
 from pkgutil import resolve_name
 from typing import Any, Final
 
+import msgspec
 import orjson
 
 from knowhub.core.store_results import CompactionResult
@@ -77,7 +77,7 @@ class Compaction:
             path = self._log.folder / str(name)
             try:
                 searched = name_searched_values(self._replica.schemas)
-                order = {"header": asdict(base), "path": str(path), "searched": searched}
+                order = {"header": msgspec.to_builtins(base), "path": str(path), "searched": searched}
                 made = await run_subprocess("write_base", directory.root, order)
                 await self._install(base, name, made)
             except BaseException:
@@ -173,7 +173,7 @@ class Compaction:
                 last_seq=last_seq,
                 checksum=history.checksum(last_seq),
                 last_time=operation.timestamp,
-                erases=self._replica.erases,
+                last_erase_seq=self._replica.last_erase_seq,
             )
             return header, len(free) < len(segments)
 
@@ -252,7 +252,7 @@ def write_base(files: FileSystem, root: Path, arguments: Mapping[str, Any]) -> d
     `searched` names functions as `name_searched_values` does. Returns the number of `rows` and `bytes`. Raises OSError,
     and DamagedLog if the log is not what the header says.
     """
-    header, path = BaseHeader(**arguments["header"]), Path(arguments["path"])
+    header, path = msgspec.convert(arguments["header"], BaseHeader), Path(arguments["path"])
     folder = DataDirectory(root).change_log
     with closing(ChangeLog(files, folder)) as log:
         end = log.durable_end(header.segment - 1)

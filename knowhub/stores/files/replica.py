@@ -97,7 +97,7 @@ class Replica:
         # Each with the collections that it follows; None means every operation.
         self.subscriptions: list[tuple[Subscriber, frozenset[str] | None]] = []
         self.last_time = 0.0
-        self.erases = 0
+        self.last_erase_seq = 0
 
     def account(self, account: str) -> Account:
         """Return the rows of an account; no rows, and nothing remembered, for an account that never wrote."""
@@ -107,7 +107,7 @@ class Replica:
         """Forget the operations in a base: only their rows are left."""
         self.history.begin_after(base.last_seq, base.checksum)
         self.last_time = max(self.last_time, base.last_time)
-        self.erases = max(self.erases, base.erases)
+        self.last_erase_seq = max(self.last_erase_seq, base.last_erase_seq)
 
     def load_rows(self, line: Line) -> None:
         """Take in the rows in a line of the base."""
@@ -153,7 +153,7 @@ class Replica:
         if operation.undo_of is not None:
             self._get_or_create(operation.account).note_undo(operation.undo_of, operation.operation_id)
         if operation.op.startswith(ERASING):
-            self.erases = operation.seq
+            self.last_erase_seq = operation.seq
 
     def _get_or_create(self, account: str) -> Account:
         """Return the state of an account that writes, remembered from now on."""

@@ -55,7 +55,7 @@ class LogEnd:
     position: Position
     last_seq: int
     log_id: str
-    erases: int
+    last_erase_seq: int
 
 
 class FileStore:
@@ -97,9 +97,9 @@ class FileStore:
         return self._replica.history.base_seq
 
     @property
-    def erases(self) -> int:
+    def last_erase_seq(self) -> int:
         """The number of the newest operation that erased something; 0 where there is none."""
-        return self._replica.erases
+        return self._replica.last_erase_seq
 
     def checksum(self, seq: int) -> str:
         """Return the checksum of an operation's line; empty when there is none."""
@@ -152,7 +152,9 @@ class FileStore:
     async def get_end(self) -> LogEnd:
         """Return the files and the end of the log while nobody writes. Raises Unavailable."""
         async with self.commits.lock_log():
-            return LogEnd(self._log.numbers(), self._follower.position, self.last_seq, self._log_id, self.erases)
+            return LogEnd(
+                self._log.numbers(), self._follower.position, self.last_seq, self._log_id, self.last_erase_seq
+            )
 
     async def compact(self, retention_s: float, run_subprocess: SubprocessRunner) -> CompactionResult:
         """Forget the operations older than `retention_s` seconds; see `Compaction.run`."""

@@ -2,10 +2,10 @@
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from knowhub.knowledge.model import KNOWLEDGE, Feedback
@@ -106,7 +106,7 @@ def read_rows(store: FileStore) -> list[list[tuple[str, bytes, int]]]:
 @pytest.mark.parametrize("said", [{"last_seq": 2}, {"checksum": "00000000"}, {"log_id": "another"}])
 async def test_a_base_is_not_written_from_another_log(tmp_path: Path, said: Mapping[str, Any]) -> None:
     header = await write_two_segments(tmp_path)
-    order = {"header": {**asdict(header), **said}, "path": str(tmp_path / "base.tmp")}
+    order = {"header": {**msgspec.to_builtins(header), **said}, "path": str(tmp_path / "base.tmp")}
 
     with pytest.raises(DamagedLog, match="was to stand before it"):
         write_base(FileSystem(), tmp_path, order)

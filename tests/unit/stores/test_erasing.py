@@ -375,7 +375,7 @@ async def test_a_base_is_erased_from_as_the_segments_are(tmp_path: Path) -> None
     async with open_search_hub(tmp_path) as hub:
         assert hub.store.status().damage == []
         assert (await hub.keywords.infos.get(local(), str(kept.record["id"]))).version == 1
-        assert hub.store.erases == hub.store.last_seq
+        assert hub.store.last_erase_seq == hub.store.last_seq
         assert [entry.op for entry in (await hub.knowledge.records.history(local(), row_id)).entries] == [
             "erase_knowledge"
         ]

@@ -10,7 +10,19 @@ from knowhub.core.operation import Change, Group, Operation
 from knowhub.engine.account import WrittenChange
 from knowhub.stores.files.filesystem import FileSystem
 from knowhub.stores.files.log.change_log import ChangeLog
-from knowhub.stores.files.log.log_line import Header, decode, decode_operation, encode, line_checksum, parse_line, seal
+from knowhub.stores.files.log.log_line import (
+    BaseHeader,
+    Header,
+    decode,
+    decode_operation,
+    encode,
+    header_line,
+    line_checksum,
+    parse_header,
+    parse_line,
+    seal,
+)
+from knowhub.stores.files.projections.log_projection import Checkpoint
 from tests.builders import START, knowledge_row, retry_key
 
 BODIES = st.dictionaries(st.text(max_size=8), st.text(max_size=20) | st.integers(-(2**53), 2**53), min_size=1)
@@ -93,3 +105,19 @@ def test_long_lines_and_a_torn_end_are_read(tmp_path: Path) -> None:
 
     assert [(line.offset, line.is_whole) for line in lines] == [(start, True), (start + len(long), False)]
     assert [line.data for line in lines] == [long, torn]
+
+
+def test_a_base_header_keeps_the_key_erases_of_older_files() -> None:
+    header = BaseHeader("id", segment=2, generation=2, last_seq=5, checksum="", last_time=1.0, last_erase_seq=3)
+    line = header_line(header)
+
+    assert orjson.loads(line)["erases"] == 3
+    assert parse_header(line, BaseHeader) == header
+
+
+def test_a_checkpoint_keeps_the_key_erases_of_older_files() -> None:
+    checkpoint = Checkpoint("id", seq=5, checksum="", last_erase_seq=3, layout=1)
+    stored = checkpoint.to_stored()
+
+    assert stored["erases"] == 3
+    assert Checkpoint.from_stored(stored) == checkpoint

@@ -80,7 +80,7 @@ class Eraser:
     async def commit(self, wanted: EraseRequest) -> Outcome:
         """Erase a row. When this returns, no file of the log contains it.
 
-        Another process may still have a replaced file open: see `erase_seq`.
+        Another process may still have a replaced file open: see `erased_through_seq`.
 
         Files are copied without the writers' lock. If somebody writes about the row meanwhile, copying starts again.
         A crash leaves the row complete, or erased. Raises what its decision raises, with nothing written; Conflict if
@@ -96,9 +96,9 @@ class Eraser:
         ):
             outcome = await self._erase(wanted)
             await self._finish_remap()
-            # Wait a little until no other process has a replaced file open. `erase_seq` says whether one still has.
+            # Wait a little until no other process has a replaced file open. `erased_through_seq` tells whether one has.
             deadline = asyncio.get_running_loop().time() + _WAIT_FOR_READERS_S
-            while self.erase_seq is not None:
+            while self.erased_through_seq is not None:
                 if asyncio.get_running_loop().time() > deadline:
                     break
                 await asyncio.sleep(_POLL_S)
@@ -107,13 +107,13 @@ class Eraser:
 
     async def end(self) -> None:
         """Remove replaced files that another process had open when their row was erased. Raises OSError."""
-        if self._has_unused_files and self.erase_seq is None:
+        if self._has_unused_files and self.erased_through_seq is None:
             with try_lock_folder(self._files, self._directory.change_log) as is_locked:
                 if is_locked:
                     await asyncio.to_thread(self._remove_unused_files)
 
     @property
-    def erase_seq(self) -> int | None:
+    def erased_through_seq(self) -> int | None:
         """The number of the newest erase that all processes have applied; None if no erase waits for a process.
 
         A process that has not applied an erase may have files open that still contain the row.
@@ -297,11 +297,11 @@ class ErasureFollowUp:
 
 def _is_behind(derived: FollowsErases, operation: Operation) -> bool:
     try:
-        erase_seq = derived.erase_seq
+        erased_through_seq = derived.erased_through_seq
     except OSError:
         # It may contain the row. The leader reports what the disk refuses.
         return True
-    return erase_seq is not None and erase_seq < operation.seq
+    return erased_through_seq is not None and erased_through_seq < operation.seq
 
 
 def _can_contain(archive: Path, target: Target) -> bool:

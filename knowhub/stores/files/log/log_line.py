@@ -3,7 +3,7 @@
 import zlib
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any, Final, TypeVar
 
 import msgspec
@@ -211,12 +211,11 @@ class Header:
     previous_length: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class BaseHeader:
+class BaseHeader(msgspec.Struct, frozen=True, rename={"last_erase_seq": "erases"}):
     """The first line of a base. `checksum` is that of the line of operation `last_seq`, the last one in it.
 
-    `erases` is the number of the newest erasing among its operations, and `last_time` the time of its newest one, in
-    seconds.
+    `last_erase_seq` is the number of the newest erase among its operations. `last_time` is the time of its newest
+    operation, in seconds.
     """
 
     log_id: str
@@ -225,7 +224,7 @@ class BaseHeader:
     last_seq: int
     checksum: str
     last_time: float
-    erases: int
+    last_erase_seq: int
 
 
 HeaderT = TypeVar("HeaderT", Header, BaseHeader)
@@ -234,7 +233,7 @@ _MARKS: Final = {Header: "knowhub_log", BaseHeader: "knowhub_base"}
 
 def header_line(header: Header | BaseHeader) -> bytes:
     """Return the sealed first line of a segment or a base."""
-    return seal_object({_MARKS[type(header)]: 1, **asdict(header)})
+    return seal_object({_MARKS[type(header)]: 1, **msgspec.to_builtins(header)})
 
 
 def end_line(rows: int) -> bytes:

@@ -52,10 +52,10 @@ class DirectoryExport(LogProjection):
         self._exporting: set[asyncio.Task[None]] = set()
 
     @property
-    def erase_seq(self) -> int | None:
+    def erased_through_seq(self) -> int | None:
         """As `Projection` says: an erase is an operation as any other, whose rows are shown no more."""
         checkpoint = self.checkpoint()
-        return checkpoint.seq if checkpoint.layout else super().erase_seq
+        return checkpoint.seq if checkpoint.layout else super().erased_through_seq
 
     async def project(self, account: str, operation: Operation) -> bool:
         """See `context.ports.ContextDirectories`. What would take long, or fails, is left to the leader."""

@@ -126,7 +126,7 @@ class JsonMaps(DerivedFiles):
 
 def _is_before(made_of: Checkpoint, source: Checkpoint) -> bool:
     """Return whether maps were made from an earlier state of the same record files, or from this one."""
-    same = (made_of.log_id, made_of.base, made_of.erases) == (source.log_id, source.base, source.erases)
+    same = (made_of.log_id, made_of.base, made_of.last_erase_seq) == (source.log_id, source.base, source.last_erase_seq)
     return same and made_of.layout > 0 and made_of.seq <= source.seq
 
 

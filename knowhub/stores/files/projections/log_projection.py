@@ -3,7 +3,7 @@
 import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Sequence
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar, Final, Protocol
 
@@ -61,11 +61,11 @@ class DerivedFiles(ABC):
         self._boot = "{:016x}{:016x}".format(*read_boot_id(files))
 
     @property
-    def erase_seq(self) -> int | None:
+    def erased_through_seq(self) -> int | None:
         """The newest erase that the files know of; -1 where nobody can tell, None where there are no files."""
         checkpoint = self.checkpoint()
         if checkpoint.layout:
-            return checkpoint.erases
+            return checkpoint.last_erase_seq
         return -1 if self._list_files() else None
 
     @property
@@ -86,7 +86,7 @@ class DerivedFiles(ABC):
             found = None
         if found is None or found.get("layout") != self.layout:
             return Checkpoint("", 0, "", 0)
-        return Checkpoint(**{known.name: found[known.name] for known in fields(Checkpoint)})
+        return Checkpoint.from_stored(found)
 
     def fits(self, checkpoint: Checkpoint) -> bool:
         """Return whether the files were made from this log, and the log still has all that they lack."""
@@ -119,7 +119,7 @@ class DerivedFiles(ABC):
         return [self._folder / name for name in self._files.names(self._folder)]
 
     async def _save(self, checkpoint: Checkpoint) -> None:
-        data = seal_object(asdict(checkpoint))
+        data = seal_object(checkpoint.to_stored())
         await asyncio.to_thread(replace_file, self._files, self._folder / self.checkpoint_name, data, is_durable=False)
 
 
@@ -170,7 +170,9 @@ class LogProjection(DerivedFiles):
 
     def _new_checkpoint(self, seq: int) -> Checkpoint:
         history, log = self._log.history, self._log
-        return Checkpoint(log.log_id, seq, history.checksum(seq), log.erases, history.base_seq, self._boot, self.layout)
+        return Checkpoint(
+            log.log_id, seq, history.checksum(seq), log.last_erase_seq, history.base_seq, self._boot, self.layout
+        )
 
 
 def _parse_lines(history: History, seq: int, lines: Sequence[bytes]) -> tuple[list[PartialOperation], int]:
@@ -190,7 +192,7 @@ class DisabledExport:
         self._folder = folder
 
     @property
-    def erase_seq(self) -> int | None:
+    def erased_through_seq(self) -> int | None:
         """None where there is no folder; else nobody can tell what it knows of."""
         return None if self._files.lstat(self._folder) is None else -1
 

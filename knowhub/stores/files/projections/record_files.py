@@ -43,7 +43,7 @@ class RecordFiles(LogProjection):
         return (
             super().fits(checkpoint)
             and checkpoint.base == self._log.history.base_seq
-            and checkpoint.erases == self._log.erases
+            and checkpoint.last_erase_seq == self._log.last_erase_seq
             and all(
                 (found := self._files.lstat(self._folder / name)) is not None and found.st_size >= length
                 for name, length in checkpoint.lengths.items()

@@ -11,7 +11,7 @@ import zlib
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 from typing import Annotated, Any, BinaryIO, Final, Literal
@@ -51,15 +51,14 @@ class Member:
     sha256: Annotated[str, Meta(pattern=r"^[0-9a-f]{64}\Z")]
 
 
-@dataclass(frozen=True, slots=True)
-class Manifest:
+class Manifest(msgspec.Struct, frozen=True, rename={"last_erase_seq": "erases"}):
     """`last_seq` is the newest operation that a snapshot holds, `reason` why it was made, `created_at` in ISO 8601."""
 
     ts: str
     log_id: str
     last_seq: int
     generation: int
-    erases: int
+    last_erase_seq: int
     reason: str
     created_at: str
     members: Mapping[Annotated[str, Meta(pattern=_MEMBER_NAME)], Member]
@@ -246,7 +245,7 @@ _END: Final = bytes(2 * tarfile.BLOCKSIZE)
 
 def write_snapshot(files: FileSystem, root: Path, arguments: Mapping[str, Any]) -> dict[str, Any]:
     """Write a snapshot that has no name yet, as `SnapshotFolder.create` orders it, apart. Raises OSError."""
-    manifest = Manifest(**arguments["manifest"], members={})
+    manifest = msgspec.convert({**arguments["manifest"], "members": {}}, Manifest)
     return {"bytes": write_archive(files, DataDirectory(root), manifest, arguments["numbers"], arguments["end"])}
 
 
@@ -278,7 +277,9 @@ def write_archive(
             for piece in _split_segments(log, number, lengths[number]):
                 digest.update(piece)
             members[name] = Member(lengths[number], digest.hexdigest())
-        text = orjson.dumps(asdict(replace(manifest, members=members)), option=orjson.OPT_INDENT_2)
+        text = orjson.dumps(
+            msgspec.to_builtins(msgspec.structs.replace(manifest, members=members)), option=orjson.OPT_INDENT_2
+        )
         whole = {MANIFEST: text + b"\n", **whole}
         packing = isal_zlib.compressobj(1, isal_zlib.DEFLATED, _GZIP_WINDOW)
         with create_file(files, temporary_path(directory, manifest.ts)) as writer:

@@ -124,7 +124,7 @@ class SnapshotFolder:
                     "log_id": end.log_id,
                     "last_seq": end.last_seq,
                     "generation": end.position.generation,
-                    "erases": end.erases,
+                    "erases": end.last_erase_seq,
                     "reason": reason.value,
                     "created_at": created_at,
                 }
