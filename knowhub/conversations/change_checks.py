@@ -261,8 +261,10 @@ class ChangeChecks:
         if ":" in number and parts[0] > _HALF_DAY:
             # «Half past six» may be in the evening.
             parts[0] -= _HALF_DAY
-        is_whole = _GROUPED.fullmatch(number) is not None and int(number.replace(",", "")) in self._numbers
-        return is_whole or (bool(parts) and all(part in self._numbers for part in parts if part or len(parts) == 1))
+        is_grouped_number = _GROUPED.fullmatch(number) is not None and int(number.replace(",", "")) in self._numbers
+        return is_grouped_number or (
+            bool(parts) and all(part in self._numbers for part in parts if part or len(parts) == 1)
+        )
 
     def _has_other_unit(self, number: str, stated: Iterable[Units]) -> bool:
         pairs = [[*zip(units, said, strict=True)] for units in stated for said in self._units.get(number, ())]

@@ -90,12 +90,12 @@ def _iter_objects(text: str) -> Iterator[dict[str, Any]]:
         at = text.find("{", at)
         if at < 0 or wasted > _MAX_READINGS * len(text):
             return
-        end, is_whole = _find_end(text, at)
-        found = load_json(text[at:end]) if is_whole else None
+        end, is_complete = _find_end(text, at)
+        found = load_json(text[at:end]) if is_complete else None
         if isinstance(found, dict):
             yield found
-        wasted += 0 if is_whole else end - at
-        at = end if is_whole else at + 1
+        wasted += 0 if is_complete else end - at
+        at = end if is_complete else at + 1
 
 
 def _find_end(text: str, start: int) -> tuple[int, bool]:

@@ -60,12 +60,12 @@ class SourceFile:
         offset, is_cut = 0, False
         with self.source.open(self) as stream:
             while line := stream.readline(MAX_LINE_BYTES):
-                is_whole = line.endswith(b"\n") or len(line) < MAX_LINE_BYTES
-                if is_whole and not is_cut:
+                is_complete = line.endswith(b"\n") or len(line) < MAX_LINE_BYTES
+                if is_complete and not is_cut:
                     yield offset, line
-                elif is_whole:
+                elif is_complete:
                     self.source.left_out["lines of over 64 MiB"] += 1
-                offset, is_cut = offset + len(line), not is_whole
+                offset, is_cut = offset + len(line), not is_complete
                 self.source.count(len(line))
 
     def iterate_objects(self) -> Iterator[dict[str, Any]]:
