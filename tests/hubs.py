@@ -45,7 +45,7 @@ def read_vectors(folder: Path, family: str = "") -> Mapping[int, bytes]:
     by_number: dict[int, bytes] = {}
     for account in sorted((folder / "indexes" / family / "vectors").glob("*")):
         files = VectorFiles(account)
-        note = files.read_note()
+        note = files.read_metadata()
         # A process that was killed before its first note has written no vector.
         rows = () if note is None else files.read(note)
         by_number |= {int(row["number"]): row["vector"].tobytes() for row in rows}

@@ -20,7 +20,7 @@ from knowhub.core.recall import MissingVector
 from knowhub.engine.account import SearchableRows, seq_of_change
 from knowhub.search.index_files import FollowingIndex
 from knowhub.search.texts import SearchableT, Texts
-from knowhub.search.vector_files import Rejection, VectorFiles, VectorNote, make_rejection
+from knowhub.search.vector_files import Rejection, VectorFiles, VectorMetadata, make_rejection
 from knowhub.search.vectors import Matrix, Rows, Similarities, Vectors, make_row_type
 
 # A file is rewritten if this share of its rows is old, and at least so many rows.
@@ -50,7 +50,7 @@ class AccountVectors(FollowingIndex[SearchableT, VectorFiles]):
     ) -> None:
         super().__init__(VectorFiles(folder), records, texts, log)
         self._model = model
-        self._note: VectorNote | None = None
+        self._metadata: VectorMetadata | None = None
         self.vectors: Vectors | None = None
         self._waiting: dict[str, int] = {}
         self._rejected: dict[str, Rejection] = {}
@@ -58,7 +58,7 @@ class AccountVectors(FollowingIndex[SearchableT, VectorFiles]):
         self._dimensions: int | None = None
         self._changes = _SPARED_ROWS
         self._writing = asyncio.Lock()
-        self._load(self._files.read_note())
+        self._load(self._files.read_metadata())
         self._load_pending()
         self._set_rejected(self._read_rejected())
 
@@ -92,7 +92,7 @@ class AccountVectors(FollowingIndex[SearchableT, VectorFiles]):
         if self.vectors is None or self.vectors.dimensions == dimensions:
             return
         self._dimensions = dimensions
-        self._note = self.vectors = None
+        self._metadata = self.vectors = None
         self._load_pending()
 
     def _note_change(self, summary: SearchableT) -> None:
@@ -202,7 +202,7 @@ class AccountVectors(FollowingIndex[SearchableT, VectorFiles]):
                 await asyncio.to_thread(self._files.write_rejected, self._log.log_id, self._model, rejected)
             self._files.forget_retries(retries)
             erased_through_seq = self._files.erased_through_seq
-            if self._note is not None:
+            if self._metadata is not None:
                 # Somebody may have deleted it, too.
                 if erased_through_seq != self._log.last_erase_seq or self._is_stale():
                     await self._rewrite()
@@ -239,8 +239,8 @@ class AccountVectors(FollowingIndex[SearchableT, VectorFiles]):
                 await self._write(rows, last_erase_seq)
 
     async def _write(self, rows: Rows, last_erase_seq: int) -> None:
-        note = self._note
-        if note is None or self.vectors is None or self.vectors.dimensions != rows["vector"].shape[1]:
+        metadata = self._metadata
+        if metadata is None or self.vectors is None or self.vectors.dimensions != rows["vector"].shape[1]:
             # The first vectors of a model, or vectors of other dimensions: then the rows of the old ones wait again.
             has_others = self.vectors is not None
             await self._write_anew(rows, last_erase_seq)
@@ -248,15 +248,15 @@ class AccountVectors(FollowingIndex[SearchableT, VectorFiles]):
                 self._load_pending()
             return
         seq = self._get_complete_seq(rows["number"].tolist())
-        after = replace(note, seq=seq, checksum=self._log.checksum(seq))
-        self._note = await asyncio.to_thread(self._files.append, rows, note, after)
+        after = replace(metadata, seq=seq, checksum=self._log.checksum(seq))
+        self._metadata = await asyncio.to_thread(self._files.append, rows, metadata, after)
         self._add(self.vectors, rows)
 
     async def _write_anew(self, rows: Rows, last_erase_seq: int) -> None:
         """Write a file of these rows alone. `last_erase_seq` is the newest erase before the rows were read."""
         self._dimensions = rows["vector"].shape[1]
-        fresh = self._make_note(rows["number"].tolist(), self._dimensions, last_erase_seq)
-        self._note = await asyncio.to_thread(self._files.write, rows, fresh)
+        fresh = self._make_metadata(rows["number"].tolist(), self._dimensions, last_erase_seq)
+        self._metadata = await asyncio.to_thread(self._files.write, rows, fresh)
         await self._replace(rows)
 
     async def _rewrite(self) -> None:
@@ -266,9 +266,9 @@ class AccountVectors(FollowingIndex[SearchableT, VectorFiles]):
             numbers = [summary.text_num for summary in self._records.summaries() if summary.text_num in kept]
             await self._write_anew(await asyncio.to_thread(kept.rows, numbers), last_erase_seq)
 
-    def _make_note(self, numbers: Sequence[int], dimensions: int, last_erase_seq: int) -> VectorNote:
+    def _make_metadata(self, numbers: Sequence[int], dimensions: int, last_erase_seq: int) -> VectorMetadata:
         seq = self._get_complete_seq(numbers)
-        return VectorNote(
+        return VectorMetadata(
             log_id=self._log.log_id,
             seq=seq,
             checksum=self._log.checksum(seq),
@@ -284,36 +284,40 @@ class AccountVectors(FollowingIndex[SearchableT, VectorFiles]):
         left = set(self._waiting.values()).difference(written)
         return seq_of_change(min(left)) - 1 if left else self._log.last_seq
 
-    def _load(self, note: VectorNote | None) -> None:
-        if note is None or not self._is_valid_note(note):
+    def _load(self, metadata: VectorMetadata | None) -> None:
+        if metadata is None or not self._is_valid_metadata(metadata):
             return
         try:
-            rows = self._files.read(note)
+            rows = self._files.read(metadata)
         except (ValueError, OSError):
             return
-        self._note = note
-        self.vectors = Vectors(note.dimensions)
+        self._metadata = metadata
+        self.vectors = Vectors(metadata.dimensions)
         self._add(self.vectors, rows)
 
     async def _reload(self) -> None:
-        note = self._files.read_note()
-        if note is None or note == self._note or not self._is_valid_note(note):
+        metadata = self._files.read_metadata()
+        if metadata is None or metadata == self._metadata or not self._is_valid_metadata(metadata):
             return
-        known = self._note if self._note is not None and self._note.build == note.build else None
+        known = self._metadata if self._metadata is not None and self._metadata.build == metadata.build else None
         try:
-            rows = await asyncio.to_thread(self._files.read, note, known)
+            rows = await asyncio.to_thread(self._files.read, metadata, known)
         except (ValueError, OSError):
             # It is being written anew, or is damaged: what is in memory goes on serving.
             return
-        self._note = note
+        self._metadata = metadata
         if known is None or self.vectors is None:
             await self._replace(rows)
             self._load_pending()
         else:
             self._add(self.vectors, rows)
 
-    def _is_valid_note(self, note: VectorNote) -> bool:
-        return note.model == self._model and self._dimensions in (None, note.dimensions) and note.fits(self._log)
+    def _is_valid_metadata(self, metadata: VectorMetadata) -> bool:
+        return (
+            metadata.model == self._model
+            and self._dimensions in (None, metadata.dimensions)
+            and metadata.fits(self._log)
+        )
 
     def _read_rejected(self) -> list[Rejection]:
         return self._files.read_rejected(self._log.log_id, self._model)
@@ -329,12 +333,12 @@ class AccountVectors(FollowingIndex[SearchableT, VectorFiles]):
         return summary is not None and summary.live
 
     def _is_stale(self) -> bool:
-        if self._note is None or self._changes < _SPARED_ROWS:
+        if self._metadata is None or self._changes < _SPARED_ROWS:
             return False
         # Counting every record each second would be felt.
         self._changes = 0
         live = sum(1 for _ in self._records.summaries()) - len(self._waiting)
-        return self._note.documents - live > max(_SPARED_ROWS, _WORTH_WRITING_ANEW * self._note.documents)
+        return self._metadata.documents - live > max(_SPARED_ROWS, _WORTH_WRITING_ANEW * self._metadata.documents)
 
     async def _replace(self, rows: Rows) -> None:
         kept = Vectors(rows["vector"].shape[1])

@@ -1,4 +1,4 @@
-"""The full-text index of an account on disk, and a note of the log position that it has reached."""
+"""The full-text index of an account on disk, and the log position that it has reached."""
 
 import asyncio
 import errno
@@ -15,7 +15,7 @@ import tantivy
 
 from knowhub.core.clock import CooperativePause
 from knowhub.core.errors import StorageFull, Unavailable
-from knowhub.search.index_files import BuildNote, IndexFiles
+from knowhub.search.index_files import BuildMetadata, IndexFiles
 from knowhub.search.tail import Document, Statistics
 
 # Raised when the analyzer or the schema changes: what was built before is then built again.
@@ -40,35 +40,35 @@ _UNSEALED = frozenset({"meta.json", ".managed.json"})
 
 
 @dataclass(frozen=True, slots=True)
-class IndexNote(BuildNote):
+class IndexMetadata(BuildMetadata):
     """What an index contains; `terms` are those of all its documents."""
 
     terms: int
     layout: int = LAYOUT
 
 
-class FullText(IndexFiles[IndexNote]):
+class FullText(IndexFiles[IndexMetadata]):
     """The index of one account. Any process may search it; only the leader writes it."""
 
-    note_type, layout = IndexNote, LAYOUT
+    metadata_type, layout = IndexMetadata, LAYOUT
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
         self._index: tantivy.Index | None = None
         self._searcher: tantivy.Searcher | None = None
         self._created: tuple[int, tantivy.Index] | None = None
-        self.built: IndexNote | None = None
-        # A crashed process may have written documents without a note.
+        self.built: IndexMetadata | None = None
+        # A crashed process may have written documents without the metadata.
         self._has_written = False
 
-    def load(self, fits: Callable[[IndexNote], bool]) -> bool:
+    def load(self, fits: Callable[[IndexMetadata], bool]) -> bool:
         """Open the index on disk, or reload it; False if there is none that `fits`."""
-        built = self.read_note()
+        built = self.read_metadata()
         if built is None or not fits(built):
             return False
         if built == self.built:
             return True
-        # The note is read before the index: the index may hold more than it says, never less.
+        # The metadata is read before the index: the index may hold more than it says, never less.
         try:
             index = self._index if self.built and self.built.build == built.build else None
             if index is None and self._created is not None and self._created[0] == built.build:
@@ -87,9 +87,9 @@ class FullText(IndexFiles[IndexNote]):
         # The open build may have been deleted from the disk.
         return max(super().new_build(), self.built.build + 1 if self.built is not None else 0)
 
-    def is_whole(self, note: IndexNote) -> bool:
+    def is_intact(self, metadata: IndexMetadata) -> bool:
         """Return whether the files are what was written, by their checksums. Raises OSError."""
-        folder = self._build_folder(note.build)
+        folder = self._build_folder(metadata.build)
         return (folder / "meta.json").exists() and verify_files(folder)
 
     @property
@@ -97,8 +97,8 @@ class FullText(IndexFiles[IndexNote]):
         """Whether the open index was deleted from the disk: it can be searched, but not written."""
         if self.built is None:
             return False
-        noted = self.read_note()
-        return noted is None or not (self._build_folder(noted.build) / "meta.json").exists()
+        metadata = self.read_metadata()
+        return metadata is None or not (self._build_folder(metadata.build) / "meta.json").exists()
 
     @property
     def statistics(self) -> Statistics:
@@ -126,23 +126,23 @@ class FullText(IndexFiles[IndexNote]):
                 return
             limit *= 4
 
-    async def index_pending(self, documents: Iterable[Document], gone: Iterable[str], built: IndexNote) -> None:
-        """Write documents and removals, then the note. May be repeated. Raises StorageFull, Unavailable."""
+    async def index_pending(self, documents: Iterable[Document], gone: Iterable[str], built: IndexMetadata) -> None:
+        """Write documents and removals, then the metadata. May be repeated. Raises StorageFull, Unavailable."""
         if self._index is None:
             await self.rebuild(documents, built)
             return
         with self._map_errors():
             await self._write(self._index, documents, gone)
-            self._note(built)
+            self._publish_metadata(built)
         self._has_written = True
 
-    async def rebuild(self, documents: Iterable[Document], built: IndexNote) -> None:
-        """Build a new index; the note then switches to it. Raises StorageFull, Unavailable."""
+    async def rebuild(self, documents: Iterable[Document], built: IndexMetadata) -> None:
+        """Build a new index; the metadata then switches to it. Raises StorageFull, Unavailable."""
         with self._map_errors():
             index = _create(self._build_folder(built.build))
             await self._write(index, documents, ())
             self._created = built.build, index
-            self._note(built)
+            self._publish_metadata(built)
         await asyncio.to_thread(self._remove_builds_before, built.build)
 
     @contextmanager
@@ -185,12 +185,12 @@ class FullText(IndexFiles[IndexNote]):
         for entry in entries:
             writer.add_document(entry)
 
-    def _note(self, built: IndexNote) -> None:
-        existing = self.read_note()
+    def _publish_metadata(self, built: IndexMetadata) -> None:
+        existing = self.read_metadata()
         if existing is not None and existing.build > built.build:
             # Another process has built anew meanwhile: its index counts, and this one is thrown away.
             return
-        self._write_note(built)
+        self._write_metadata(built)
 
     def _make_query(
         self,

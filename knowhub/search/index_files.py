@@ -1,4 +1,4 @@
-"""The files of an account's index: numbered builds, and a note of what the build in use contains."""
+"""The files of an account's index: numbered builds, and metadata of the build in use."""
 
 import os
 import shutil
@@ -16,57 +16,57 @@ from knowhub.core.projection import LogMark, LogPosition
 from knowhub.engine.account import Account, SearchableRows
 from knowhub.search.texts import SearchableT, Texts
 
-NOTE: Final = "built.json"
+METADATA_FILE: Final = "built.json"
 
 
 @dataclass(frozen=True, slots=True)
-class BuildNote(LogPosition):
+class BuildMetadata(LogPosition):
     """What a build contains: so many `documents`, up to a position of the log."""
 
     documents: int
     build: int
 
 
-NoteT = TypeVar("NoteT", bound=BuildNote)
+MetadataT = TypeVar("MetadataT", bound=BuildMetadata)
 
 
-class IndexFiles(ABC, Generic[NoteT]):
+class IndexFiles(ABC, Generic[MetadataT]):
     """The folder of an index. Any process may read it; only the leader writes to it.
 
-    A note of another `layout` is ignored.
+    Metadata of another `layout` is ignored.
     """
 
-    note_type: type[NoteT]
+    metadata_type: type[MetadataT]
     layout: ClassVar[int]
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
-    def read_note(self) -> NoteT | None:
-        """Return the note on disk; None if there is no valid one."""
+    def read_metadata(self) -> MetadataT | None:
+        """Return the metadata on disk; None if there is none that is valid."""
         try:
-            record = orjson.loads((self._folder / NOTE).read_bytes())
-            return self.note_type.from_stored(record) if record["layout"] == self.layout else None
+            record = orjson.loads((self._folder / METADATA_FILE).read_bytes())
+            return self.metadata_type.from_stored(record) if record["layout"] == self.layout else None
         except (OSError, orjson.JSONDecodeError, TypeError, KeyError):
             return None
 
     @abstractmethod
-    def is_whole(self, note: NoteT) -> bool:
+    def is_intact(self, metadata: MetadataT) -> bool:
         """Return whether the files of a build are what was written, by their checksums. Raises OSError."""
 
     @property
     def erased_through_seq(self) -> int | None:
         """The number of the newest erase that the index on disk contains; None if there is no index."""
-        note = self.read_note()
-        if note is not None:
-            return note.last_erase_seq
-        # Without a note the content is unknown.
+        metadata = self.read_metadata()
+        if metadata is not None:
+            return metadata.last_erase_seq
+        # Without metadata the content is unknown.
         return -1 if next(self._folder.glob("build-*"), None) is not None else None
 
     def new_build(self) -> int:
         """Return an unused build number."""
-        note = self.read_note()
-        return max([0, note.build if note is not None else 0, *(number for number, _ in self._builds())]) + 1
+        metadata = self.read_metadata()
+        return max([0, metadata.build if metadata is not None else 0, *(number for number, _ in self._builds())]) + 1
 
     def _build_folder(self, build: int) -> Path:
         return self._folder / f"build-{build}"
@@ -81,8 +81,9 @@ class IndexFiles(ABC, Generic[NoteT]):
             if number < build:
                 shutil.rmtree(folder, ignore_errors=True)
 
-    def _write_note(self, note: NoteT) -> None:
-        self._publish(NOTE, orjson.dumps(note.to_stored()))
+    def _write_metadata(self, metadata: MetadataT) -> MetadataT:
+        self._publish(METADATA_FILE, orjson.dumps(metadata.to_stored()))
+        return metadata
 
     def _publish(self, name: str, data: bytes) -> None:
         temporary = self._folder / f"{name}.{os.getpid()}.tmp"

@@ -12,7 +12,7 @@ from knowhub.core.projection import LogMark
 from knowhub.core.recall import SearchHit, SearchHits
 from knowhub.engine.account import Account, SearchableRows, seq_of_change
 from knowhub.search.analysis import count_words, index_terms, query_terms, weight_terms
-from knowhub.search.full_text import FullText, IndexNote
+from knowhub.search.full_text import FullText, IndexMetadata
 from knowhub.search.index_files import AccountIndexes, FollowingIndex
 from knowhub.search.tail import Document, QueryTerm, Statistics, Tail, get_reach, join_terms
 from knowhub.search.texts import SearchableT, Texts
@@ -72,8 +72,8 @@ class AccountIndex(FollowingIndex[SearchableT, FullText]):
         time_limit = TimeLimit(self._texts.search_wait_s)
         async with self._reading:
             await self._fill_tail(time_limit)
-            counts, is_whole = await self._tail.count([term for term, _ in query], CooperativePause(), time_limit)
-        degraded = () if is_whole and not self._unread else (INDEX,)
+            counts, is_complete = await self._tail.count([term for term, _ in query], CooperativePause(), time_limit)
+        degraded = () if is_complete and not self._unread else (INDEX,)
         passed: dict[int, SearchableT] = {}
 
         def passes(number: int) -> bool:
@@ -94,7 +94,7 @@ class AccountIndex(FollowingIndex[SearchableT, FullText]):
         found = self._tail.search(terms, counts, statistics, groups, passes, limit) if self._tail else []
         on_disk = 0
         for score, number in self._files.search(query, groups, limit + _SPARE_HITS):
-            # The index may hold more than its note says: what the tail still has too is found there.
+            # The index may hold more than its metadata says: what the tail still has too is found there.
             if number not in self._tail and passes(number):
                 found.append((score, number))
                 on_disk += 1
@@ -133,7 +133,7 @@ class AccountIndex(FollowingIndex[SearchableT, FullText]):
         # Whatever the tail still holds begins behind the last document that goes: so far the index will be built.
         whole = len(taken) == len(self._tail) and not self._unread
         seq = self._log.last_seq if whole else seq_of_change(taken[-1].number) - 1
-        built = self._note(seq, self._files.statistics, documents)
+        built = self._make_metadata(seq, self._files.statistics, documents)
         await self._files.index_pending(documents, gone, built)
         self.reload()
         if self._files.built != built:
@@ -161,7 +161,9 @@ class AccountIndex(FollowingIndex[SearchableT, FullText]):
             if count % _REPORTED_EVERY == 0:
                 progress(count, len(summaries))
             await pace.pause()
-        built = replace(self._note(seq, Statistics(0, 0), documents, new_build=True), last_erase_seq=last_erase_seq)
+        built = replace(
+            self._make_metadata(seq, Statistics(0, 0), documents, new_build=True), last_erase_seq=last_erase_seq
+        )
         await self._files.rebuild(documents, built)
         self.reload()
         progress(len(summaries), len(summaries))
@@ -178,7 +180,7 @@ class AccountIndex(FollowingIndex[SearchableT, FullText]):
             self._unread.popleft()
         self._gone = {row_id: gone for row_id, gone in self._gone.items() if gone > seq}
 
-    def _is_valid(self, built: IndexNote) -> bool:
+    def _is_valid(self, built: IndexMetadata) -> bool:
         return built.fits(self._log)
 
     async def _fill_tail(self, limit: TimeLimit) -> None:
@@ -218,11 +220,11 @@ class AccountIndex(FollowingIndex[SearchableT, FullText]):
             terms.append(QueryTerm(term, weight, indexed, count_words(term), pending))
         return terms
 
-    def _note(
+    def _make_metadata(
         self, seq: int, before: Statistics, documents: Sequence[Document], *, new_build: bool = False
-    ) -> IndexNote:
+    ) -> IndexMetadata:
         build = self._files.new_build() if new_build or not self._files.built else self._files.built.build
-        return IndexNote(
+        return IndexMetadata(
             log_id=self._log.log_id,
             seq=seq,
             checksum=self._log.checksum(seq),

@@ -1,11 +1,11 @@
-"""The vector file of an account, which is append-only, its note, and the texts that the embedder rejected."""
+"""The vector file of an account, which is append-only, its metadata, and the texts that the embedder rejected."""
 
 import os
 import shutil
 import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
@@ -13,7 +13,7 @@ import numpy as np
 import orjson
 
 from knowhub.core.errors import Unavailable
-from knowhub.search.index_files import BuildNote, IndexFiles
+from knowhub.search.index_files import BuildMetadata, IndexFiles
 from knowhub.search.vectors import Rows, make_row_type
 
 # Increased if the row format or the embedded text changes.
@@ -28,7 +28,7 @@ LONGEST_PAUSE_S: Final = 300.0
 
 
 @dataclass(frozen=True, slots=True)
-class VectorNote(BuildNote):
+class VectorMetadata(BuildMetadata):
     """What a vector file contains, and by which model. `documents` counts old rows too; `crc` is the CRC-32 of all."""
 
     model: str
@@ -60,10 +60,10 @@ def make_rejection(number: int, attempts: int, max_attempts: int | None, now: fl
     return Rejection(number, attempts, now + pause_s)
 
 
-class VectorFiles(IndexFiles[VectorNote]):
+class VectorFiles(IndexFiles[VectorMetadata]):
     """The files of one account. Any process may read them and ask for a retry; only the leader writes the others."""
 
-    note_type, layout = VectorNote, LAYOUT
+    metadata_type, layout = VectorMetadata, LAYOUT
 
     def read_rejected(self, log_id: str, model: str) -> list[Rejection]:
         """Return the texts that the leader's embedder rejects; none if the file is missing, damaged or of another."""
@@ -97,48 +97,49 @@ class VectorFiles(IndexFiles[VectorNote]):
             with suppress(OSError):
                 (self._folder / f"{_RETRY}{number}").unlink()
 
-    def read(self, note: VectorNote, known: VectorNote | None = None) -> Rows:
-        """Return the rows of `note` after those of `known`. Raises ValueError if they are damaged, and OSError."""
-        kind = make_row_type(note.dimensions)
+    def read(self, metadata: VectorMetadata, known: VectorMetadata | None = None) -> Rows:
+        """Return the rows of `metadata` after those of `known`. Raises ValueError if they are damaged, and OSError."""
+        kind = make_row_type(metadata.dimensions)
         start, crc = (known.documents, known.crc) if known is not None else (0, 0)
-        length = (note.documents - start) * kind.itemsize
-        with self._rows_file(note.build).open("rb") as file:
+        length = (metadata.documents - start) * kind.itemsize
+        with self._rows_file(metadata.build).open("rb") as file:
             file.seek(start * kind.itemsize)
             data = file.read(length)
-        if len(data) < length or zlib.crc32(data, crc) != note.crc:
+        if len(data) < length or zlib.crc32(data, crc) != metadata.crc:
             raise ValueError(f"the vectors in {self._folder} are damaged")
         return np.frombuffer(data, kind)
 
-    def append(self, rows: Rows, before: VectorNote, note: VectorNote) -> VectorNote:
-        """Append rows durably, then write the note and return it. Raises Unavailable."""
+    def append(self, rows: Rows, before: VectorMetadata, metadata: VectorMetadata) -> VectorMetadata:
+        """Append rows durably, then write the metadata and return it. Raises Unavailable."""
         data = rows.tobytes()
         with self._map_errors(), self._rows_file(before.build).open("r+b") as file:
-            # Overwrite the rows of a process that crashed before its note.
+            # Overwrite the rows of a process that crashed before it wrote the metadata.
             file.seek(before.documents * rows.itemsize)
             file.truncate()
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
-            return self._note(note, before.documents + len(rows), zlib.crc32(data, before.crc))
+            crc = zlib.crc32(data, before.crc)
+            return self._write_metadata(replace(metadata, documents=before.documents + len(rows), crc=crc))
 
-    def write(self, rows: Rows, note: VectorNote) -> VectorNote:
-        """Write a new file, return its note, and remove the old file. Raises Unavailable."""
+    def write(self, rows: Rows, metadata: VectorMetadata) -> VectorMetadata:
+        """Write a new file, return its metadata, and remove the old file. Raises Unavailable."""
         data = rows.tobytes()
         with self._map_errors():
-            path = self._rows_file(note.build)
+            path = self._rows_file(metadata.build)
             path.parent.mkdir(parents=True, exist_ok=True)
             with path.open("wb") as file:
                 file.write(data)
                 file.flush()
                 os.fsync(file.fileno())
-            written = self._note(note, len(rows), zlib.crc32(data))
-        self._remove_builds_before(note.build)
+            written = self._write_metadata(replace(metadata, documents=len(rows), crc=zlib.crc32(data)))
+        self._remove_builds_before(metadata.build)
         return written
 
-    def is_whole(self, note: VectorNote) -> bool:
+    def is_intact(self, metadata: VectorMetadata) -> bool:
         """Return whether the rows are what was written, by their checksum. Raises OSError."""
         try:
-            self.read(note)
+            self.read(metadata)
         except (ValueError, FileNotFoundError):
             return False
         return True
@@ -148,11 +149,6 @@ class VectorFiles(IndexFiles[VectorNote]):
         with self._map_errors():
             if self._folder.exists():
                 shutil.rmtree(self._folder)
-
-    def _note(self, note: VectorNote, documents: int, crc: int) -> VectorNote:
-        written = VectorNote(**asdict(note) | {"documents": documents, "crc": crc})
-        self._write_note(written)
-        return written
 
     def _rows_file(self, build: int) -> Path:
         return self._build_folder(build) / ROWS_FILE

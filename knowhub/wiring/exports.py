@@ -67,15 +67,15 @@ class IndexCheck:
         self._log = log
 
     def check(self) -> CheckResult:
-        """Check the checksums of the files, and compare the note with the log. Raises OSError."""
-        note = self._files.read_note()
-        if note is None:
+        """Check the checksums of the files, and compare the metadata with the log. Raises OSError."""
+        metadata = self._files.read_metadata()
+        if metadata is None:
             is_empty = self._files.erased_through_seq is None
             return CheckResult(None, differences=() if is_empty else [self._name], is_empty=is_empty)
-        if not self._files.is_whole(note):
-            return CheckResult(note.seq, differences=[self._name])
-        fits = note.fits(self._log) and note.last_erase_seq == self._log.last_erase_seq
-        return CheckResult(note.seq, fits=fits, summary=f"{note.documents} records")
+        if not self._files.is_intact(metadata):
+            return CheckResult(metadata.seq, differences=[self._name])
+        fits = metadata.fits(self._log) and metadata.last_erase_seq == self._log.last_erase_seq
+        return CheckResult(metadata.seq, fits=fits, summary=f"{metadata.documents} records")
 
     def discard(self) -> None:
         """Remove the index. Raises OSError."""

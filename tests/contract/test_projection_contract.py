@@ -32,7 +32,7 @@ from tests.fakes.plain_text import PlainText
 pytestmark = pytest.mark.anyio
 
 FOLDERS = {"records": "records", "maps": "indexes", "context": "context"}
-NOTES = {"records": "checkpoint.json", "maps": "derived.json", "context": "checkpoint.json"}
+CHECKPOINTS = {"records": "checkpoint.json", "maps": "derived.json", "context": "checkpoint.json"}
 TEAM = local_context(OWNER, "team a")
 
 
@@ -143,9 +143,9 @@ def histories(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def files_of(name: str, folder: Path) -> dict[str, bytes]:
-    """Return every file of a projection but the note on it."""
+    """Return every file of a projection but its metadata."""
     root = folder / FOLDERS[name]
-    paths = [path for path in root.rglob("*") if path.is_file() and path.name != NOTES[name]]
+    paths = [path for path in root.rglob("*") if path.is_file() and path.name != CHECKPOINTS[name]]
     if name == "maps":
         paths = [path for path in paths if path.suffix == ".json" and "lexical" not in path.parts]
     return {str(path.relative_to(root)): path.read_bytes() for path in paths}
@@ -289,11 +289,11 @@ async def test_a_check_names_altered_files_and_a_rebuild_repairs_them(
 
 @pytest.mark.parametrize("name", FOLDERS)
 @pytest.mark.parametrize("spoil", [cut, flip, remove])
-async def test_a_note_that_does_not_read_back_costs_a_rebuild(
+async def test_damaged_metadata_costs_a_rebuild(
     histories: Path, tmp_path: Path, name: str, spoil: Callable[[Path], None]
 ) -> None:
     expected = await make_expected(name, histories, tmp_path / "data")
-    spoil(tmp_path / "data" / FOLDERS[name] / NOTES[name])
+    spoil(tmp_path / "data" / FOLDERS[name] / CHECKPOINTS[name])
 
     bench = ProjectionBench(name, tmp_path / "data")
     before = bench.check()

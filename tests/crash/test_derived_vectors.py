@@ -84,9 +84,9 @@ def file_of(folder: Path, kind: str) -> Path:
 
 def rows_of(folder: Path) -> frozenset[bytes]:
     files = VectorFiles(file_of(folder, "built.json").parent)
-    note = files.read_note()
-    assert note is not None
-    rows = files.read(note)
+    metadata = files.read_metadata()
+    assert metadata is not None
+    rows = files.read(metadata)
     assert np.isfinite(rows["vector"]).all()
     return frozenset(row.tobytes() for row in rows)
 
@@ -145,11 +145,11 @@ async def test_damaged_vectors_are_rebuilt_and_words_answer_meanwhile(tmp_path: 
 
     assert cut == [right.words] * len(cut)
     if kind == "built.json":
-        # White space behind a note, and a bit of a number that is in it anyway, say the same as before.
+        # White space behind the metadata, and a bit of a number that is in it anyway, say the same as before.
         assert right.whole in longer
         assert right.words in flipped
     else:
-        # Bytes after the rows of the note were never acknowledged.
+        # Bytes after the rows of the metadata were never acknowledged.
         assert longer == [right.whole] * len(TAILS)
         assert flipped == [right.words] * len(bits)
 

@@ -88,7 +88,7 @@ async def wait_until_indexed(http: httpx.AsyncClient) -> None:
 def vectors_on_disk(folder: Path) -> Counter[bytes]:
     (account,) = (folder / "indexes" / "vectors").glob("*")
     files = VectorFiles(account)
-    note = files.read_note()
+    note = files.read_metadata()
     assert note is not None
     return Counter(row.tobytes() for row in files.read(note)["vector"])
 

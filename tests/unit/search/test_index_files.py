@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import tantivy
 
-from knowhub.search.full_text import FullText, IndexNote, verify_files
+from knowhub.search.full_text import FullText, IndexMetadata, verify_files
 from knowhub.search.tail import Document
 
 
@@ -64,7 +64,7 @@ def make_document(number: int, words: int) -> Document:
 def test_a_batch_of_long_documents_is_written_once_and_not_merged_again(tmp_path: Path) -> None:
     documents = [make_document(number, 500) for number in range(1, 81)]
 
-    asyncio.run(FullText(tmp_path).rebuild(documents, IndexNote("log", 80, "crc", 0, len(documents), 1, 40_000)))
+    asyncio.run(FullText(tmp_path).rebuild(documents, IndexMetadata("log", 80, "crc", 0, len(documents), 1, 40_000)))
 
     # Eight segments would be merged, which writes every term again.
     assert len(list(tmp_path.glob("build-1/*.term"))) == 1

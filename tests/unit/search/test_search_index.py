@@ -58,7 +58,7 @@ async def test_rows_in_both_index_and_tail_are_found_once(tmp_path: Path) -> Non
             local(), [new_knowledge(f"zebra {number}") for number in range(3)]
         )
         ids = sorted(str(record.record["id"]) for record in batch.records)
-        # One of three rows of an operation is absorbed: the note cannot name that, and says less than there is.
+        # One of three rows of an operation is absorbed: the metadata cannot name that, and says less than there is.
         await keeper.indexes.records.lexical.index_pending(1)
         await search_ids(reader, "zebra")
         reader.indexes.records.lexical.reload()
@@ -108,7 +108,7 @@ async def build_other_index(folder: Path, words: str) -> Path:
 
 
 FOREIGN = "an index of another log"
-CHANGED_NOTES: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
+CHANGED_METADATA: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
     FOREIGN: lambda _built: {},
     "another checksum": lambda _built: {"checksum": "00000000"},
     "ahead of the log": lambda built: {"seq": built["seq"] + 1},
@@ -117,7 +117,7 @@ CHANGED_NOTES: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
 }
 
 
-@pytest.mark.parametrize("change", CHANGED_NOTES)
+@pytest.mark.parametrize("change", CHANGED_METADATA)
 async def test_an_index_that_does_not_match_the_log_is_rebuilt(tmp_path: Path, change: str) -> None:
     foreign = await build_other_index(tmp_path / "other", "walrus")
     own = tmp_path / "own"
@@ -125,9 +125,9 @@ async def test_an_index_that_does_not_match_the_log_is_rebuilt(tmp_path: Path, c
     if change == FOREIGN:
         shutil.rmtree(own / "indexes")
         shutil.copytree(foreign, own / "indexes")
-    note = next((own / "indexes").glob("lexical/*/built.json"))
-    built = orjson.loads(note.read_bytes())
-    note.write_bytes(orjson.dumps(built | CHANGED_NOTES[change](built)))
+    metadata = next((own / "indexes").glob("lexical/*/built.json"))
+    built = orjson.loads(metadata.read_bytes())
+    metadata.write_bytes(orjson.dumps(built | CHANGED_METADATA[change](built)))
 
     async with open_search_hub(own) as hub:
         before = (await search_ids(hub, "walrus"), len(await search_ids(hub, "zebra")), hub.indexes.records.lexical.lag)

@@ -8,7 +8,7 @@ import pytest
 
 from knowhub.core.clock import CooperativePause, TimeLimit
 from knowhub.search.analysis import index_terms, weight_terms
-from knowhub.search.full_text import FullText, IndexNote
+from knowhub.search.full_text import FullText, IndexMetadata
 from knowhub.search.tail import Document, QueryTerm, Statistics, Tail, encode_length, get_idf, get_reach, join_terms
 
 TEXTS = [
@@ -36,8 +36,8 @@ def make_documents() -> list[Document]:
 
 
 def count_terms(tail: Tail, terms: Iterable[str]) -> dict[str, dict[int, int]]:
-    counts, is_whole = asyncio.run(tail.count(terms, CooperativePause(), TimeLimit(60)))
-    assert is_whole
+    counts, is_complete = asyncio.run(tail.count(terms, CooperativePause(), TimeLimit(60)))
+    assert is_complete
     return counts
 
 
@@ -52,7 +52,7 @@ def tail() -> Tail:
 @pytest.fixture(scope="module")
 def disk(tail: Tail, tmp_path_factory: pytest.TempPathFactory) -> FullText:
     disk = FullText(tmp_path_factory.mktemp("index"))
-    asyncio.run(disk.rebuild(tail.documents(), IndexNote("log", 1, "crc", 0, len(tail), 1, tail.terms)))
+    asyncio.run(disk.rebuild(tail.documents(), IndexMetadata("log", 1, "crc", 0, len(tail), 1, tail.terms)))
     assert disk.load(lambda built: built.log_id == "log")
     return disk
 
