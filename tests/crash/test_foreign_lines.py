@@ -12,7 +12,7 @@ from knowhub.bootstrap import Hub
 from knowhub.core.errors import ReadOnly
 from knowhub.core.operation import Change, Operation
 from knowhub.knowledge.model import KNOWLEDGE
-from knowhub.stores.files.log.log_line import SEAL_BYTES, parse_line, seal
+from knowhub.stores.files.log.log_line import CHECKSUM_BYTES, add_checksum, parse_line
 from tests.builders import Domain, local, new_knowledge, open_domain
 from tests.crash.repaired_logs import change_line, list_problems, repair_folder
 from tests.crash.test_two_processes import map_lock
@@ -85,8 +85,8 @@ def rewrite(line: bytes, change: Spoil) -> bytes:
     assert record is not None
     del record["crc"]
     change(record)
-    text, room = orjson.dumps(record), len(line) - SEAL_BYTES + 1
-    return seal(text[:-1] + b" " * (room - len(text)))
+    text, room = orjson.dumps(record), len(line) - CHECKSUM_BYTES + 1
+    return add_checksum(text[:-1] + b" " * (room - len(text)))
 
 
 def replace_operation(folder: Path, seq: int, change: Spoil) -> int:
@@ -96,7 +96,7 @@ def replace_operation(folder: Path, seq: int, change: Spoil) -> int:
 
 def seal_invalid_utf8(line: bytes) -> bytes:
     """Seal a line with bytes in a row that are no UTF-8."""
-    return seal(line[:-SEAL_BYTES].replace(b"Wait", b"\xff\xfe\xfd\xfc"))
+    return add_checksum(line[:-CHECKSUM_BYTES].replace(b"Wait", b"\xff\xfe\xfd\xfc"))
 
 
 class RowListener:

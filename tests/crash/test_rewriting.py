@@ -12,7 +12,7 @@ import pytest
 from knowhub.knowledge.model import KNOWLEDGE
 from knowhub.stores.files.filesystem import FilePath, FileSystem
 from knowhub.stores.files.log.change_log import ChangeLog
-from knowhub.stores.files.log.log_line import Header, seal
+from knowhub.stores.files.log.log_line import Header, add_checksum
 from knowhub.stores.files.log.rewrite import rewrite_file
 from knowhub.stores.files.store import StoreOptions
 from tests.builders import local, open_files, save_row
@@ -30,7 +30,7 @@ def close_segment(folder: Path, lines: int) -> ChangeLog:
     """Make a log of two segments; the first has lines of ten kilobytes."""
     log = ChangeLog(FileSystem(), folder)
     start = log.create(Header("log", 1, 1, 1, None))
-    data = b"".join(seal(b'{"seq":%d,"said":"%s"' % (seq, b"x" * 10_000)) for seq in range(1, lines + 1))
+    data = b"".join(add_checksum(b'{"seq":%d,"said":"%s"' % (seq, b"x" * 10_000)) for seq in range(1, lines + 1))
     log.append(1, [data], start)
     log.create(Header("log", 2, 1, lines + 1, start + len(data)))
     return log
@@ -38,7 +38,7 @@ def close_segment(folder: Path, lines: int) -> ChangeLog:
 
 def test_a_segment_is_rewritten_line_by_line_in_little_memory(tmp_path: Path) -> None:
     log = close_segment(tmp_path, 2_400)
-    changed = seal(b'{"seq":7,"said":"%s"' % (b" " * 10_000))
+    changed = add_checksum(b'{"seq":7,"said":"%s"' % (b" " * 10_000))
 
     tracemalloc.start()
     name = rewrite_file(FileSystem(), log, 1, lambda line: changed if line.startswith(b'{"seq":7,') else line)

@@ -26,7 +26,7 @@ from knowhub.core.operation import (
 )
 from knowhub.engine.account import Account, WrittenChange, change_number
 from knowhub.engine.view import AccountView, Overlay
-from knowhub.stores.files.log.log_line import encode
+from knowhub.stores.files.log.log_line import encode_operation
 
 MAX_OPERATION_BYTES = 64 * 1024 * 1024
 # Lines are joined up to this size before they are written.
@@ -147,7 +147,7 @@ class Batch:
             idempotency=request.idempotency if last else None,
             agent_io=draft.agent_io,
         )
-        line = encode(operation, changes, self.offset)
+        line = encode_operation(operation, changes, self.offset)
         if len(line) > MAX_OPERATION_BYTES:
             raise TooLarge(f"one operation is at most {MAX_OPERATION_BYTES} bytes; this one has {len(line)}: split it")
         decided = DecidedOperation(operation, changes, line)

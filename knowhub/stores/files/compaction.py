@@ -21,7 +21,7 @@ from knowhub.stores.files.group_commit import GroupCommit
 from knowhub.stores.files.lock import Position, is_free, lock_folder
 from knowhub.stores.files.log.change_log import ChangeLog
 from knowhub.stores.files.log.loader import StoreContext
-from knowhub.stores.files.log.log_line import BaseHeader, PartialWrite, end_line, header_line, row_text, seal
+from knowhub.stores.files.log.log_line import BaseHeader, PartialWrite, add_checksum, end_line, header_line, row_text
 from knowhub.stores.files.log.log_manifest import BASE_PREFIX, LogFileName, LogFiles, LogManifest
 from knowhub.stores.files.log.log_reader import Damage, DamagedLog, read_log
 from knowhub.stores.files.log.rewrite import publish, remove_unused_files
@@ -334,7 +334,7 @@ class _NewestRows:
                 rows.append(b"".join((name, b',"after":', text, b"}" if number is None else b',"number":%d}' % number)))
                 size += len(text)
                 if size >= _LINE_BYTES:
-                    yield seal(head, b",".join(rows), b"]"), len(rows)
+                    yield add_checksum(head, b",".join(rows), b"]"), len(rows)
                     rows, size = [], 0
             if rows:
-                yield seal(head, b",".join(rows), b"]"), len(rows)
+                yield add_checksum(head, b",".join(rows), b"]"), len(rows)

@@ -14,7 +14,7 @@ from knowhub.core.operation import Draft, Write
 from knowhub.engine.account import Account, LoadedChange
 from knowhub.engine.disk_rows import DiskRows, LogLine
 from knowhub.keywords.model import INFOS
-from knowhub.stores.files.log.log_line import decode_base_line, parse_line, seal
+from knowhub.stores.files.log.log_line import add_checksum, decode_base_line, parse_line
 from knowhub.stores.files.store import FileStore
 from knowhub.wiring.collections import COLLECTIONS
 from tests.builders import CountedIds, open_files
@@ -105,8 +105,8 @@ def slice_changes(line: bytes) -> list[LoadedChange]:
 def reformat_line(change: Mapping[str, Any]) -> bytes:
     """Return an equal line with other spaces and escapes, so that it does not contain the text of the row."""
     spelt = orjson.dumps({"changes": [change]}, option=orjson.OPT_INDENT_2).replace(b"\n", b" ")
-    line = seal(spelt.rstrip(b" }"))
-    return line if parse_line(line) else seal(spelt[: spelt.rindex(b"}")])
+    line = add_checksum(spelt.rstrip(b" }"))
+    return line if parse_line(line) else add_checksum(spelt[: spelt.rindex(b"}")])
 
 
 @pytest.mark.anyio

@@ -16,7 +16,7 @@ from knowhub.knowledge.model import KNOWLEDGE, OnConflict
 from knowhub.operations.snapshots import Snapshots
 from knowhub.settings import Settings
 from knowhub.stores.files.filesystem import FileSystem
-from knowhub.stores.files.log.log_line import seal
+from knowhub.stores.files.log.log_line import add_checksum
 from knowhub.stores.files.subprocess_runner import run_in_process
 from knowhub.wiring.adapters import Overrides
 from knowhub.wiring.collections import COLLECTIONS
@@ -53,7 +53,7 @@ async def add_snapshot_with_row(hub: Hub, root: Path, collection: str, row_id: s
         "undo_of": None,
         "idempotency": None,
     }
-    spoilt = archive.with_members(layout, ArchiveMember(log.name, log.data + seal(orjson.dumps(line)[:-1])))
+    spoilt = archive.with_members(layout, ArchiveMember(log.name, log.data + add_checksum(orjson.dumps(line)[:-1])))
     spoilt.with_manifest(last_seq=seq).write(root / "snapshots" / f"snapshot_{TS}.tar.gz")
 
 

@@ -22,7 +22,7 @@ from knowhub.settings import Settings
 from knowhub.stores.files.doctor.findings import Finding
 from knowhub.stores.files.filesystem import FileSystem
 from knowhub.stores.files.lock import LockFile
-from knowhub.stores.files.log.log_line import seal
+from knowhub.stores.files.log.log_line import add_checksum
 from knowhub.wiring.adapters import Overrides
 from tests.builders import OWNER, local, new_knowledge
 from tests.doctoring import inspect
@@ -89,7 +89,7 @@ def rewrite_line(path: Path, line: int, **fields: object) -> None:
     lines = path.read_bytes().splitlines(keepends=True)
     record = orjson.loads(lines[line])
     del record["crc"]
-    lines[line] = seal(orjson.dumps(record | fields)[:-1])
+    lines[line] = add_checksum(orjson.dumps(record | fields)[:-1])
     path.write_bytes(b"".join(lines))
 
 
@@ -114,13 +114,13 @@ def mark_suspect(root: Path) -> None:
     lock.close()
 
 
-def index_note(root: Path) -> Path:
+def index_metadata(root: Path) -> Path:
     return next(root.glob("indexes/lexical/*/built.json"))
 
 
 def change_index_log(root: Path) -> None:
-    note = orjson.loads(index_note(root).read_bytes())
-    index_note(root).write_bytes(orjson.dumps(note | {"log_id": "f" * 32}))
+    metadata = orjson.loads(index_metadata(root).read_bytes())
+    index_metadata(root).write_bytes(orjson.dumps(metadata | {"log_id": "f" * 32}))
 
 
 def forget_length(root: Path) -> None:
@@ -245,8 +245,8 @@ CASES: dict[str, tuple[Spoil, Sequence[tuple[str, str, str]]]] = {
         [("note", ".jsonl.tmp", "is left over from a write that was broken off")],
     ),
     "an index of another log": (change_index_log, [("note", "indexes/lexical", REBUILT)]),
-    "an index note that does not read": (
-        lambda root: index_note(root).write_text("[1"),
+    "index metadata that does not read": (
+        lambda root: index_metadata(root).write_text("[1"),
         [("problem", "indexes/lexical", "not as the log says: indexes/lexical")],
     ),
     "an edited record file": (

@@ -14,7 +14,7 @@ from knowhub.keywords.model import INFOS, KEYWORDS
 from knowhub.knowledge import record_rules
 from knowhub.knowledge.model import KNOWLEDGE
 from knowhub.stores.files.erasing.line_eraser import Fingerprints, Target, erase_from_line, find_versions
-from knowhub.stores.files.log.log_line import end_line, parse_line, seal
+from knowhub.stores.files.log.log_line import add_checksum, end_line, parse_line
 from tests.builders import knowledge_row
 
 SECRET = "The quagga of platform nine sings at midnight."
@@ -36,7 +36,7 @@ def make_change(
 def line_of(*changes: dict[str, Any], **fields: Any) -> bytes:  # noqa: ANN401 -- any field of a line
     record = {"seq": 3, "batch": 0, "op": "save", "operation_id": "o-3", "account": "default", "actor": "user:li"}
     rest = {"timestamp": 1.5, "changes": list(changes), "agent_io": None, "undo_of": None, "idempotency": None}
-    return seal(orjson.dumps(record | rest | fields)[:-1])
+    return add_checksum(orjson.dumps(record | rest | fields)[:-1])
 
 
 def erase(line: bytes, row_id: str = "knowledge-1", collection: str = KNOWLEDGE, *known: bytes) -> bytes | None:
@@ -107,7 +107,7 @@ def test_lines_of_other_rows_and_accounts_are_unchanged() -> None:
 def test_a_line_of_a_base_is_erased_too() -> None:
     row = knowledge_row(content=SECRET)
     entry = {"collection": KNOWLEDGE, "id": row["id"], "after": row, "number": 7}
-    line = seal(orjson.dumps({"account": "default", "changes": [entry]})[:-1])
+    line = add_checksum(orjson.dumps({"account": "default", "changes": [entry]})[:-1])
 
     record = erase_and_read(line)
 

@@ -246,8 +246,8 @@ async def test_an_index_with_a_damaged_note_is_removed(tmp_path: Path) -> None:
     async with open_search_hub(tmp_path) as hub:
         row_id = await save_record(hub, new_knowledge(SECRET))
         await hub.maintenance.tick()
-        for note in (tmp_path / "indexes").rglob("built.json"):
-            note.write_text("{")
+        for metadata in (tmp_path / "indexes").rglob("built.json"):
+            metadata.write_text("{")
 
         assert (await erase(hub, row_id)).pending == []
         assert find_indexes_with(tmp_path, SECRET) == []

@@ -13,14 +13,14 @@ from knowhub.stores.files.log.change_log import ChangeLog
 from knowhub.stores.files.log.log_line import (
     BaseHeader,
     Header,
-    decode,
+    add_checksum,
     decode_operation,
-    encode,
+    encode_operation,
     header_line,
     line_checksum,
+    make_operation,
     parse_header,
     parse_line,
-    seal,
 )
 from knowhub.stores.files.projections.log_projection import Checkpoint
 from tests.builders import START, knowledge_row, retry_key
@@ -28,13 +28,13 @@ from tests.builders import START, knowledge_row, retry_key
 BODIES = st.dictionaries(st.text(max_size=8), st.text(max_size=20) | st.integers(-(2**53), 2**53), min_size=1)
 
 
-def seal_value(value: dict[str, object]) -> bytes:
-    return seal(orjson.dumps(value)[:-1])
+def make_line(value: dict[str, object]) -> bytes:
+    return add_checksum(orjson.dumps(value)[:-1])
 
 
 @given(BODIES.filter(lambda body: "crc" not in body))
-def test_a_sealed_line_is_read_back(body: dict[str, object]) -> None:
-    line = seal_value(body)
+def test_a_line_with_its_checksum_is_read_back(body: dict[str, object]) -> None:
+    line = make_line(body)
 
     record = parse_line(line)
 
@@ -62,11 +62,11 @@ def test_an_operation_is_decoded_as_it_was_encoded() -> None:
         idempotency=retry_key(),
     )
 
-    line = encode(operation, [raw], 4096)
+    line = encode_operation(operation, [raw], 4096)
     record = parse_line(line)
 
     assert record is not None
-    assert decode(decode_operation(line), record) == operation
+    assert make_operation(decode_operation(line), record) == operation
     assert record["batch"] == 4096
 
 
@@ -97,13 +97,13 @@ def test_rows_of_a_long_line_are_read_back() -> None:
 def test_long_lines_and_a_torn_end_are_read(tmp_path: Path) -> None:
     log = ChangeLog(FileSystem(), tmp_path)
     start = log.create(Header("log", 1, 1, 1, None))
-    long, torn = seal(b'{"said":"%s"' % (b"x" * 5_000_000)), b'{"seq":2'
+    long, torn = add_checksum(b'{"said":"%s"' % (b"x" * 5_000_000)), b'{"seq":2'
     log.append(1, [long + torn], start)
 
     lines = list(log.lines(1, start, log.size(1)))
     log.close()
 
-    assert [(line.offset, line.is_whole) for line in lines] == [(start, True), (start + len(long), False)]
+    assert [(line.offset, line.is_valid) for line in lines] == [(start, True), (start + len(long), False)]
     assert [line.data for line in lines] == [long, torn]
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from knowhub.stores.files.filesystem import FileSystem
-from knowhub.stores.files.log.log_line import seal
+from knowhub.stores.files.log.log_line import add_checksum
 from knowhub.stores.files.log.log_reader import DamagedLog, StrictLogReader, latest_rows
 from tests.builders import local, new_knowledge, open_domain
 
@@ -49,7 +49,7 @@ def cut(data: bytes) -> bytes:
 def with_a_row_that_is_a_list(data: bytes) -> bytes:
     head = b'{"seq":2,"batch":0,"op":"x","operation_id":"x","account":"default","actor":"user:li","timestamp":1,'
     change = b'{"collection":"knowledge","id":"a","before":null,"after":[]}'
-    return data + seal(head + b'"agent_io":null,"undo_of":null,"idempotency":null,"changes":[' + change + b"]")
+    return data + add_checksum(head + b'"agent_io":null,"undo_of":null,"idempotency":null,"changes":[' + change + b"]")
 
 
 @pytest.mark.parametrize("spoil", [cut, with_a_row_that_is_a_list])

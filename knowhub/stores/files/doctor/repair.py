@@ -23,7 +23,7 @@ from knowhub.stores.files.doctor.log_contents import LOST_OPERATION, LogContents
 from knowhub.stores.files.filesystem import FileSystem, remove_partial_files
 from knowhub.stores.files.lock import LockFile, is_free, try_flock
 from knowhub.stores.files.log.change_log import ChangeLog
-from knowhub.stores.files.log.log_line import BASE, BaseHeader, Header, encode, end_line, header_line
+from knowhub.stores.files.log.log_line import BASE, BaseHeader, Header, encode_operation, end_line, header_line
 from knowhub.stores.files.log.log_manifest import (
     BASE_PREFIX,
     MANIFEST,
@@ -339,7 +339,9 @@ class _ZeroIds:
 
 def _make_lost_line(seq: int, time: float = 0.0) -> bytes:
     """Return the line that replaces a lost operation. It changes no row."""
-    return encode(Operation(seq, operation_id(seq, _ZeroIds()), LOST_OPERATION, "default", _ACTOR, time, []), [], 0)
+    return encode_operation(
+        Operation(seq, operation_id(seq, _ZeroIds()), LOST_OPERATION, "default", _ACTOR, time, []), [], 0
+    )
 
 
 def _count_operations(line: bytes) -> int:

@@ -14,7 +14,7 @@ import msgspec
 import orjson
 
 from knowhub.core.erasing import EraseRules, is_erased
-from knowhub.stores.files.log.log_line import SEAL_BYTES, parse_line, seal
+from knowhub.stores.files.log.log_line import CHECKSUM_BYTES, add_checksum, parse_line
 
 _PIECE_BYTES: Final = 24
 _MIN_ID_CHARS: Final = 8
@@ -193,7 +193,7 @@ def _replace_values(line: bytes, values: Sequence[tuple[bytes, Any]], rules: Era
         new = text if value is _SAME else _dump(value, rules.optional, len(text))
         pieces += [line[end:start], new.ljust(len(text))]
         end = start + len(text)
-    return seal(b"".join([*pieces, line[end:]])[:-SEAL_BYTES])
+    return add_checksum(b"".join([*pieces, line[end:]])[:-CHECKSUM_BYTES])
 
 
 def _dump(value: Any, optional: Sequence[str], room: int) -> bytes:  # noqa: ANN401 -- any JSON value

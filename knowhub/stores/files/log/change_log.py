@@ -19,11 +19,11 @@ from knowhub.stores.files.log.log_line import (
     Header,
     PartialBaseLine,
     PartialOperation,
-    decode,
     decode_base_line,
     decode_operation,
+    has_valid_checksum,
     header_line,
-    is_sealed,
+    make_operation,
     parse_header,
     parse_line,
     parse_object,
@@ -236,9 +236,9 @@ class ChangeLog(ActiveFiles):
 
 @dataclass(slots=True)
 class Line(LogLine):
-    """A line of a segment or a base. It `is_whole` if its checksum is right."""
+    """A line of a segment or a base. It `is_valid` if its checksum, and its number in the sequence, are right."""
 
-    is_whole: bool
+    is_valid: bool
     _record: dict[str, Any] | None = None
     _operation: PartialOperation | None = None
     _base_line: PartialBaseLine | None = None
@@ -246,14 +246,14 @@ class Line(LogLine):
     @property
     def record(self) -> dict[str, Any] | None:
         """Its object, parsed once; None if the line is damaged or is no JSON object."""
-        if self._record is None and self.is_whole:
+        if self._record is None and self.is_valid:
             self._record = parse_object(self.data)
         return self._record
 
     @property
     def operation(self) -> PartialOperation | None:
         """Its operation, with the rows as text; None if the line is damaged or holds none."""
-        if self._operation is None and self.is_whole:
+        if self._operation is None and self.is_valid:
             try:
                 self._operation = decode_operation(self.data)
             except ValueError:
@@ -266,24 +266,24 @@ class Line(LogLine):
         read, record = self.operation, self.record
         if read is not None and record is not None:
             with suppress(TypeError):
-                return decode(read, record)
+                return make_operation(read, record)
         return None
 
     @property
     def base_line(self) -> PartialBaseLine | None:
         """Its fields as a line of a base; None if it is damaged or no such line."""
-        if self._base_line is None and self.is_whole:
+        if self._base_line is None and self.is_valid:
             with suppress(ValueError):
                 self._base_line = decode_base_line(self.data)
         return self._base_line
 
 
 def lines_of(segment: int, data: bytes, start: int) -> Iterator[Line]:
-    """Split bytes that begin at offset `start` into lines. A last line without newline is not whole."""
+    """Split bytes that begin at offset `start` into lines. A last line without newline is not valid."""
     begin = 0
     while begin < len(data):
         newline = data.find(b"\n", begin)
         end = len(data) if newline < 0 else newline + 1
         line = data[begin:end]
-        yield Line(segment, start + begin, line, is_sealed(line))
+        yield Line(segment, start + begin, line, has_valid_checksum(line))
         begin = end

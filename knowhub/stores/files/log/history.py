@@ -12,7 +12,13 @@ from knowhub.core.ids import seq_of
 from knowhub.core.operation import Operation
 from knowhub.engine.disk_rows import LogLine
 from knowhub.stores.files.log.change_log import ChangeLog, Line
-from knowhub.stores.files.log.log_line import SEAL_BYTES, PartialOperation, decode_operation, is_sealed, line_checksum
+from knowhub.stores.files.log.log_line import (
+    CHECKSUM_BYTES,
+    PartialOperation,
+    decode_operation,
+    has_valid_checksum,
+    line_checksum,
+)
 from knowhub.stores.files.log.log_reader import Damage
 
 _OFFSET_BITS = 40
@@ -87,7 +93,7 @@ class History:
         if span is None:
             return ""
         segment, start, end = span
-        return line_checksum(self._log.read(segment, max(start, end - SEAL_BYTES), end))
+        return line_checksum(self._log.read(segment, max(start, end - CHECKSUM_BYTES), end))
 
     def base_lines(self) -> Iterator[bytes]:
         """Yield the lines of the base that hold rows; none where the log begins with its first operation."""
@@ -154,7 +160,7 @@ class History:
     def _read(self, seq: int, line: bytes) -> Operation | None:
         """Parse a line. If it could be parsed when it was loaded and cannot any more, report damage."""
         segment, offset, _ = self._find_span(seq) or (0, 0, 0)
-        operation = Line(segment, offset, line, is_sealed(line)).full_operation
+        operation = Line(segment, offset, line, has_valid_checksum(line)).full_operation
         if operation is None:
             path = str(self._log.path(segment))
             if all((known.path, known.offset) != (path, offset) for known in self.damage):

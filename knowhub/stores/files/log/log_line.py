@@ -25,10 +25,13 @@ class PartialWrite(LoadedChange, frozen=True, kw_only=True):
 
 
 class PartialOperation(msgspec.Struct, frozen=True):
-    """The fields of an operation's line. A line that lacks a required field was written by another program."""
+    """The fields of an operation's line. A line that lacks a required field was written by another program.
+
+    `batch_offset` is the offset of the first line of its batch.
+    """
 
     seq: int
-    batch: int
+    batch_offset: int = msgspec.field(name="batch")
     op: str
     operation_id: str
     account: str
@@ -113,26 +116,26 @@ _CRC_TAIL = b'"}\n'
 _CRC_CHARS = 8
 # A longer line would keep the event loop for more than some milliseconds, even in a thread.
 _PARSED_WHOLE = 1024 * 1024
-SEAL_BYTES = len(_CRC_HEAD) + _CRC_CHARS + len(_CRC_TAIL)
+CHECKSUM_BYTES = len(_CRC_HEAD) + _CRC_CHARS + len(_CRC_TAIL)
 """The length of the checksum at the end of each line."""
 
 
-def seal(*parts: bytes | memoryview) -> bytes:
-    """Close a JSON object with its checksum and a newline; it comes in parts, and without its last brace."""
+def add_checksum(*parts: bytes | memoryview) -> bytes:
+    """Return a line: a JSON object, given in parts and without its last brace, with its checksum added."""
     checksum = 0
     for part in parts:
         checksum = zlib.crc32(part, checksum)
     return b"".join((*parts, _CRC_HEAD, b"%08x" % checksum, _CRC_TAIL))
 
 
-def seal_object(record: Mapping[str, Any]) -> bytes:
-    """Return a JSON object as one sealed line."""
-    return seal(memoryview(orjson.dumps(record))[:-1])
+def format_line(record: Mapping[str, Any]) -> bytes:
+    """Return the line of a JSON object, with its checksum."""
+    return add_checksum(memoryview(orjson.dumps(record))[:-1])
 
 
-def is_sealed(line: bytes) -> bool:
+def has_valid_checksum(line: bytes) -> bool:
     """Return whether a line is complete and its checksum is right."""
-    cut = len(line) - SEAL_BYTES
+    cut = len(line) - CHECKSUM_BYTES
     if cut <= 0 or line[cut : cut + len(_CRC_HEAD)] != _CRC_HEAD or line[-len(_CRC_TAIL) :] != _CRC_TAIL:
         return False
     return line[cut + len(_CRC_HEAD) : -len(_CRC_TAIL)] == b"%08x" % zlib.crc32(memoryview(line)[:cut])
@@ -144,8 +147,8 @@ def line_checksum(line: bytes) -> str:
 
 
 def parse_line(line: bytes) -> dict[str, Any] | None:
-    """Return the object of a whole line; None when its checksum or its JSON is wrong."""
-    return parse_object(line) if is_sealed(line) else None
+    """Return the object of a line; None if its checksum or its JSON is wrong."""
+    return parse_object(line) if has_valid_checksum(line) else None
 
 
 def parse_object(line: bytes) -> dict[str, Any] | None:
@@ -157,11 +160,11 @@ def parse_object(line: bytes) -> dict[str, Any] | None:
     return value if isinstance(value, dict) else None
 
 
-def encode(operation: Operation, changes: Sequence[WrittenChange], batch: int) -> bytes:
-    """Write one operation as a sealed line. `batch` is the offset at which its batch begins."""
+def encode_operation(operation: Operation, changes: Sequence[WrittenChange], batch_offset: int) -> bytes:
+    """Return the line of an operation. `batch_offset` is the offset of the first line of its batch."""
     record: dict[str, Any] = {
         "seq": operation.seq,
-        "batch": batch,
+        "batch": batch_offset,
         "op": operation.op,
         "operation_id": operation.operation_id,
         "account": operation.account,
@@ -185,10 +188,10 @@ def encode(operation: Operation, changes: Sequence[WrittenChange], batch: int) -
         record["reply"] = operation.reply
     if operation.group is not None:
         record["group"] = operation.group
-    return seal_object(record)
+    return format_line(record)
 
 
-def decode(read: PartialOperation, record: dict[str, Any]) -> Operation:
+def make_operation(read: PartialOperation, record: dict[str, Any]) -> Operation:
     """Make the operation of a line from what was read of it and from its object. Raises TypeError for odd rows."""
     changes = [Change(c["collection"], c["id"], c["before"], c["after"]) for c in record["changes"]]
     if not all(isinstance(change.after, dict) for change in changes):
@@ -232,13 +235,13 @@ _MARKS: Final = {Header: "knowhub_log", BaseHeader: "knowhub_base"}
 
 
 def header_line(header: Header | BaseHeader) -> bytes:
-    """Return the sealed first line of a segment or a base."""
-    return seal_object({_MARKS[type(header)]: 1, **msgspec.to_builtins(header)})
+    """Return the first line of a segment or a base."""
+    return format_line({_MARKS[type(header)]: 1, **msgspec.to_builtins(header)})
 
 
 def end_line(rows: int) -> bytes:
-    """Return the sealed last line of a base, without which it is not whole."""
-    return seal_object({"knowhub_base_end": 1, "rows": rows})
+    """Return the last line of a base. Without it the base is incomplete."""
+    return format_line({"knowhub_base_end": 1, "rows": rows})
 
 
 def parse_header(line: bytes, kind: type[HeaderT]) -> HeaderT | None:

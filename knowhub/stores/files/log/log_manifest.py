@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from knowhub.stores.files.filesystem import FileSystem, replace_file
-from knowhub.stores.files.log.log_line import BASE, parse_line, seal_object
+from knowhub.stores.files.log.log_line import BASE, format_line, parse_line
 
 MANIFEST: Final = "MANIFEST"
 SEGMENT_PREFIX: Final = "segment-"
@@ -107,7 +107,7 @@ def publish_manifest(
         "files": _record_of(manifest.files),
         "before": None if manifest.before is None else _record_of(manifest.before),
     }
-    replace_file(files, folder / MANIFEST, seal_object(record), before_rename=before_rename)
+    replace_file(files, folder / MANIFEST, format_line(record), before_rename=before_rename)
 
 
 def newest_files(names: Sequence[LogFileName]) -> LogFiles:

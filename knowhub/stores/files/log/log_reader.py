@@ -56,22 +56,22 @@ def check_sequence(lines: Iterable[Line], next_seq: int, *, after_bad: bool) -> 
             yield line
         else:
             after_bad = True
-            yield Line(line.segment, line.offset, line.data, is_whole=False)
+            yield Line(line.segment, line.offset, line.data, is_valid=False)
 
 
 def find_durable_end(lines: Iterable[Line], end: int) -> int:
     """Return where the acknowledged lines of a segment end, by the log alone; `lines` come from `check_sequence`.
 
-    A bad line that a later batch follows is damage; in the last batch all from its first bad line on is torn. Of a
-    group of operations all counts, or nothing: without its last operation it is torn.
+    A bad line before the last batch is damage. In the last batch, everything from its first bad line on is torn. A
+    group of operations counts as a whole: without its last operation, all of it is torn.
     """
-    # Each line's offset, and its batch and group; None for a bad line. The lines themselves would take much memory.
+    # The offset of each line, and of its batch, and its group; None for a bad line. The lines would take much memory.
     marks: list[tuple[int, tuple[int, Group | None] | None]] = []
     for line in lines:
         read = line.operation
-        marks.append((line.offset, None if read is None else (read.batch, read.group)))
-    last_batch = next((good[0] for _, good in reversed(marks) if good is not None), 0)
-    end = next((offset for offset, good in marks if good is None and offset >= last_batch), end)
+        marks.append((line.offset, None if read is None else (read.batch_offset, read.group)))
+    last_batch_offset = next((good[0] for _, good in reversed(marks) if good is not None), 0)
+    end = next((offset for offset, good in marks if good is None and offset >= last_batch_offset), end)
     last_group: Group | None = None
     for offset, good in reversed([mark for mark in marks if mark[0] < end]):
         group = good[1] if good is not None else None
@@ -210,7 +210,7 @@ class LogReader:
         if durable is None:
             end = find_durable_end(read(), size)
         for line in read():
-            if line.is_whole:
+            if line.is_valid:
                 self._load(path, line, self._sink.load_operation)
                 self.offset = line.offset + len(line.data)
                 self.last_seq = (line.operation or decode_operation(line.data)).seq

@@ -12,7 +12,7 @@ from knowhub.core.projection import CheckResult, LogMark, LogPosition
 from knowhub.stores.files.filesystem import FileSystem, remove_path, replace_file
 from knowhub.stores.files.lock import lock_folder, read_boot_id
 from knowhub.stores.files.log.history import History
-from knowhub.stores.files.log.log_line import PartialOperation, decode_operation, parse_line, seal_object
+from knowhub.stores.files.log.log_line import PartialOperation, decode_operation, format_line, parse_line
 
 CHECKPOINT: Final = "checkpoint.json"
 
@@ -119,7 +119,7 @@ class DerivedFiles(ABC):
         return [self._folder / name for name in self._files.names(self._folder)]
 
     async def _save(self, checkpoint: Checkpoint) -> None:
-        data = seal_object(checkpoint.to_stored())
+        data = format_line(checkpoint.to_stored())
         await asyncio.to_thread(replace_file, self._files, self._folder / self.checkpoint_name, data, is_durable=False)
 
 
