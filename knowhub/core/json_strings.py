@@ -100,7 +100,7 @@ def _put_back(value: Any, strings: dict[str, str]) -> Any:  # noqa: ANN401 -- an
 
 
 def _find_string_end(text: bytes, start: int) -> int:
-    """Return the position behind the quote that ends the string whose inside begins at `start`."""
+    """Return the position after the quote that ends the string whose inside begins at `start`."""
     end = text.find(b'"', start)
     if end < 0:
         return len(text)

@@ -19,7 +19,7 @@ def shorten(text: str, limit: int) -> str:
 
 
 def normalize(form: Literal["NFC", "NFD", "NFKC"], text: str) -> str:
-    """Return a text in a Unicode normal form; combining marks behind the first 30 of a letter are dropped."""
+    """Return a text in a Unicode normal form; combining marks after the first 30 of a letter are dropped."""
     if text.isascii():
         return text
     if form == "NFKC":

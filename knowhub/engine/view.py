@@ -29,7 +29,7 @@ class Overlay:
         return [(name, row_id) for name, table in self._tables.items() for row_id in table.texts]
 
     def put(self, collection: str, row_id: str, row: Mapping[str, Any], text: bytes, change_number: int) -> Any:  # noqa: ANN401 -- of the collection's schema
-        """Take in the new content of a row, and return its summary.
+        """Store the new content of a row, and return its summary.
 
         Raises KeyError, TypeError or ValueError for a row of another shape.
         """
@@ -74,7 +74,7 @@ class OverlayTable:
         self._indexed: dict[str, int] = {}
 
     def put(self, row_id: str, row: Mapping[str, Any], text: bytes, change_number: int) -> Any:  # noqa: ANN401 -- of the table's schema
-        """Take in the new content of a row, and return its summary.
+        """Store the new content of a row, and return its summary.
 
         Raises KeyError, TypeError or ValueError for a row of another shape.
         """

@@ -81,7 +81,7 @@ def clear_quotes(wanted: SnapshotRow, fields: frozenset[str]) -> SnapshotRow:
 
 ROWS_PER_OPERATION = 1000
 
-# The first operation takes in what was written while the restore was prepared as well.
+# The first operation also covers what was written while the restore was prepared.
 _ROWS_OF_FIRST = ROWS_PER_OPERATION // 2
 _ROWS_A_REPORT = 200
 _TRIES = 10
@@ -371,4 +371,4 @@ class _Plan:
 
 
 class LogChanged(Exception):
-    """Raised by a decision, so that nothing is written, where more was written meanwhile than it can take in."""
+    """Raised by a decision, so that nothing is written, if more was written meanwhile than it can cover."""

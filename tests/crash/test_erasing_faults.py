@@ -51,7 +51,7 @@ async def prepare(folder: Path) -> ErasureFolder:
 
 
 def list_unused(folder: Path) -> list[str]:
-    """Name the files of the log that are not in force."""
+    """Name the files of the log that are not current."""
     return [str(name) for name in ChangeLog(FileSystem(), folder / "change_log").list_unused()]
 
 

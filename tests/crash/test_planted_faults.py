@@ -106,7 +106,7 @@ FAULTS = (
     Fault(
         "write on in a segment that a failed write has spoilt",
         "group_commit.py",
-        "if self._lock.suspect or stale_tail or",
+        "if self._lock.is_suspect or stale_tail or",
         "if",
         [FULL_DISK, FAILED_WRITE],
     ),
@@ -195,7 +195,7 @@ FAULTS = (
         ["test_compaction.py::test_operations_within_the_retention_can_still_be_undone"],
     ),
     Fault(
-        "put an erasing in force without announcing it",
+        "publish an erase without announcing it",
         "erasing/eraser.py",
         "new, number, self._context.lock.begin)",
         "new, number)",

@@ -269,6 +269,6 @@ async def test_a_publication_that_ended_meanwhile_is_not_settled_again(tmp_path:
             stamp = words[1]
 
             # Another process may end it between a reader's look and its taking the lock.
-            assert await hub.store.commits.recover()
+            assert await hub.store.commits.wait_for_publication()
 
             assert words[1] == stamp

@@ -181,7 +181,7 @@ def _raw_change(view: AccountView, write: Write, *, is_erasing: bool) -> Written
         before_row = _stub_before(before_row, write.after)
         before = orjson.dumps(before_row)
     # A copy: orjson returns small texts in buffers of four kilobytes, and these stay. Here, and not where a group is
-    # applied: there nobody has a turn before all of it is taken in.
+    # applied: there nobody has a turn before all of it is applied.
     after = bytes(memoryview(orjson.dumps(write.after)))
     return WrittenChange(write.collection, write.id, before, after, write.after, before_row)
 

@@ -136,19 +136,19 @@ class Compaction:
         return True
 
     async def finish_remap(self) -> None:
-        """Wait until no file is open here that is not in force any more."""
+        """Wait until this process has closed all replaced files."""
         self.follow()
         if self._remapping is not None:
             await asyncio.wait([self._remapping])
 
     async def close(self) -> None:
-        """Break off looking up rows: nobody will read them."""
+        """Stop looking up rows: nobody will read them."""
         if self._remapping is not None:
             self._remapping.cancel()
             await asyncio.wait([self._remapping])
 
     async def _remove_unused_files(self) -> None:
-        """Remove the files that are not in force, as far as nobody else needs them. Raises OSError."""
+        """Remove the files that are not current and that nobody needs. Raises OSError."""
         # Freeing the room of a large file takes tens of milliseconds.
         await asyncio.to_thread(remove_unused_files, self._context.files, self._log)
 
@@ -214,14 +214,14 @@ class Compaction:
         files, log = self._context.files, self._log
         async with self._commits.lock_for_write():
 
-            def put_in_force() -> None:
+            def publish_base() -> None:
                 check_base(files, log.folder / str(name), base, made)
                 later = [log.name(segment) for segment in log.segments() if segment >= base.segment]
                 publish(files, log, LogManifest(base.generation, LogFiles(name, later)), base.segment - 1)
 
             # After an error the log is unchanged, and writing goes on.
             with translate_errors("the log was not compacted"):
-                await asyncio.to_thread(put_in_force)
+                await asyncio.to_thread(publish_base)
             log.reload()
             position = self._follower.position
             self._follower.publish(Position(base.generation, position.segment, position.offset))

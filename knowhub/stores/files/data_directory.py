@@ -14,7 +14,7 @@ _PREFIX: Final = "snapshot_"
 _SUFFIX: Final = ".tar.gz"
 TIMESTAMP: Final = re.compile(r"[0-9]{8}T[0-9]{6}Z(?:-[0-9]{1,6})?")
 FORMAT_VERSION = 2
-"""Since version 2 a manifest says which files of the log are in force."""
+"""Since version 2 a manifest says which files of the log are current."""
 ARCHIVE_VERSION = 1
 """What a snapshot says of itself: a log in it has no manifest, so that every version reads it."""
 _READ_VERSIONS = (1, FORMAT_VERSION)

@@ -226,7 +226,7 @@ def write_file(
 
 
 def append_file(files: FileSystem, path: Path, data: bytes, length: int) -> None:
-    """Write behind the first `length` bytes of a file, or make it, through no symlink. Raises OSError."""
+    """Write after the first `length` bytes of a file, or make it, through no symlink. Raises OSError."""
     descriptor = files.open(path, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW)
     try:
         files.truncate(descriptor, length)

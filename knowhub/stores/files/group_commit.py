@@ -62,7 +62,7 @@ class GroupCommit:
         self._is_full = False
         self._awaited_stamp = (0, 0.0)
         self._holds_lock = False
-        # The accounts of the batch that is being taken in.
+        # The accounts of the batch that is being applied.
         self.applying: set[str] = set()
         self._applied = asyncio.Event()
 
@@ -76,7 +76,7 @@ class GroupCommit:
         return self._options.lock_timeout_s
 
     def refusal_reason(self) -> str | None:
-        """Return why no write is taken now; None where one is."""
+        """Return why writes are refused now; None if they are not."""
         return self._read_only_reason() or (_FULL if self._is_full else None)
 
     async def commit_group(
@@ -120,8 +120,8 @@ class GroupCommit:
             await asyncio.sleep(_LOCK_POLL_S)
         self._holds_lock = True
         try:
-            if self._follower.is_behind:
-                if self._follower.is_publishing:
+            if self._follower.is_lagging:
+                if self._follower.has_open_publication:
                     self._follower.recover()
                 while not self._follower.catch_up(CATCH_UP_BYTES):  # noqa: ASYNC110 -- each turn applies more, until nothing is left
                     await asyncio.sleep(0)
@@ -138,11 +138,11 @@ class GroupCommit:
             raise self._mark_failed(problem) from problem
 
     async def end_segment(self) -> None:
-        """Go on in a fresh segment: bytes behind the durable offset of the old one are never read. Needs the lock."""
+        """Continue in a new segment: bytes after the durable offset of the old one are never read. Needs the lock."""
         previous, first_seq = self._follower.position, self._replica.history.last_seq + 1
-        # Whoever may go on in the old segment must learn of the new one, also from a process that dies in between. A
-        # segment that a failed write has spoilt nobody goes on in, and its end must not be looked for.
-        is_announced = not self._lock.suspect and self._log.size(previous.segment) == previous.offset
+        # Others who would append to the old segment must learn of the new one, also if this process dies in between.
+        # After a failed write nobody appends to the old segment, and its end must not be looked for.
+        is_announced = not self._lock.is_suspect and self._log.size(previous.segment) == previous.offset
 
         def start() -> Position:
             try:
@@ -183,11 +183,11 @@ class GroupCommit:
         await self.apply(batch, segment)
         return batch
 
-    async def recover(self) -> bool:
-        """Wait for a writer that is publishing; where it died, find the end of the log in its place.
+    async def wait_for_publication(self) -> bool:
+        """Wait a moment for another writer to end its publication; if it died, find the end of the log in its place.
 
-        False when this process publishes itself, or when one publication takes so long that its writer must have been
-        stopped within it.
+        Returns False, without waiting, if this process is publishing, or if the publication takes so long that its
+        writer must have been stopped.
         """
         if self._holds_lock:
             return False
@@ -197,19 +197,19 @@ class GroupCommit:
                 # Each stamp is waited for once: reads that come later do not wait for it again.
                 self._awaited_stamp = (stamp, now)
             if now >= self._awaited_stamp[1] + _PUBLISH_WAIT_S:
-                # What is being published is not acknowledged yet: an answer without it is a right one.
+                # What is being published is not acknowledged yet: an answer without it is correct.
                 return False
             await asyncio.sleep(_LOCK_POLL_S)
             return True
         try:
-            if self._follower.is_publishing:
+            if self._follower.has_open_publication:
                 self._follower.recover()
         finally:
             self._lock.release()
         return True
 
     async def resume(self) -> None:
-        """Begin to write again where the disk was full and has room; does nothing otherwise."""
+        """Resume writing if the disk was full and has room now."""
         if self._is_full and self._context.files.free(self._context.directory.root) >= _ROOM_TO_RESUME:
             async with self.lock_for_write():
                 self._is_full = False
@@ -252,7 +252,7 @@ class GroupCommit:
             self._read_only = f"{path.name} was replaced or removed under this process; restart it. Reads go on"
             raise ReadOnly(self._read_only)
         stale_tail = self._log.size(position.segment) != position.offset
-        if self._lock.suspect or stale_tail or position.offset >= self._options.segment_bytes:
+        if self._lock.is_suspect or stale_tail or position.offset >= self._options.segment_bytes:
             await self.end_segment()
 
     def new_batch(self, offset: int) -> Batch:
@@ -285,8 +285,8 @@ class GroupCommit:
         await batch.run(request)
 
     async def apply(self, batch: Batch, segment: int) -> None:
-        """Take in what was decided, written to a segment and published here. Needs the lock."""
-        # Taking in a large group at once would stall the event loop. Reads of its account wait until it is whole.
+        """Apply a batch that was written to a segment and published. Needs the lock."""
+        # Applying a large group at once would stall the event loop. Reads of its account wait until the end.
         self.applying, done = {item.operation.account for item in batch.decided}, asyncio.Event()
         self._applied = done
         pace, offset = CooperativePause(), batch.offset
@@ -295,7 +295,7 @@ class GroupCommit:
                 if number:
                     await pace.pause()
                 for _ in self._replica.apply(item.operation, item.changes, LogLine(segment, offset, item.line)):
-                    # What is whole by itself is seen whole by those who do not wait, too.
+                    # No pause within an operation that is no part of a group: even those who do not wait see all of it.
                     if item.operation.group is not None:
                         await pace.pause()
                 offset += len(item.line)
@@ -304,7 +304,7 @@ class GroupCommit:
             done.set()
 
     async def wait_applied(self, account: str | None) -> None:
-        """Wait until what was written to an account, or to all, is taken in."""
+        """Wait until what was written to an account, or to all, is applied."""
         while self.applying if account is None else account in self.applying:
             await self._applied.wait()
 

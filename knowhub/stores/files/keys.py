@@ -58,7 +58,7 @@ class FileKeyring:
     async def import_keys(self, path: Path) -> None:
         """Add the keys of another keyring, such as that of a snapshot, that are missing here. Raises Unavailable."""
         try:
-            with translate_errors(f"the keys in {path} were not taken in"):
+            with translate_errors(f"the keys in {path} were not imported"):
                 others = read_keyring(self._files, path)
         except ValueError as problem:
             raise Unavailable(f"{path}: {problem}") from problem

@@ -103,11 +103,14 @@ class LockFile:
 
     @property
     def stamp(self) -> int:
-        """A number that moves with every acknowledged batch: one aligned word, read without a system call."""
+        """A number that changes with every acknowledged batch. It is odd during a publication.
+
+        It is one aligned word, read without a system call.
+        """
         return self._words[_STAMP_AT]
 
     @property
-    def suspect(self) -> bool:
+    def is_suspect(self) -> bool:
         """Whether a write after the durable offset failed. Then nothing more may be appended to this segment."""
         return bool(self._words[_SUSPECT_AT])
 
@@ -115,21 +118,23 @@ class LockFile:
         self._words[_SUSPECT_AT] = 1
 
     def read(self) -> tuple[int, Position] | None:
-        """Return stamp and position as one consistent pair; None while a writer publishes, or where it died then."""
-        words = self._words
+        """Return a stamp and its position; None during a publication, also if its writer died in it."""
         for _ in range(_READ_TRIES):
-            stamp = words[_STAMP_AT]
-            position = Position(words[_GENERATION_AT], words[_SEGMENT_AT], words[_OFFSET_AT])
-            if stamp % 2 == 0 and words[_STAMP_AT] == stamp:
-                return stamp, position
+            read = self._read_once()
+            if read is not None and read[0] % 2 == 0:
+                return read
         return None
 
-    def read_publishing(self) -> Position | None:
-        """Return the position of a stamp that stays odd, old or new in each of its parts; None when it moves."""
+    def read_during_publication(self) -> Position | None:
+        """Return a position whose parts are each from before or after the publication; None if the stamp changes."""
+        read = self._read_once()
+        return None if read is None else read[1]
+
+    def _read_once(self) -> tuple[int, Position] | None:
         words = self._words
         stamp = words[_STAMP_AT]
         position = Position(words[_GENERATION_AT], words[_SEGMENT_AT], words[_OFFSET_AT])
-        return position if words[_STAMP_AT] == stamp else None
+        return (stamp, position) if words[_STAMP_AT] == stamp else None
 
     def is_trusted(self, segment_inode: int | None) -> bool:
         """Return whether the content was written for this file, this segment and this boot."""
@@ -143,7 +148,7 @@ class LockFile:
         )
 
     def begin(self) -> None:
-        """Announce a publication. If this process dies before its end, the next writer looks for the end of the log."""
+        """Open a publication. If this process dies before its end, the next writer looks for the end of the log."""
         self._words[_STAMP_AT] |= 1
 
     def cancel(self) -> None:

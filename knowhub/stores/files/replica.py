@@ -110,7 +110,7 @@ class Replica:
         self.last_erase_seq = max(self.last_erase_seq, base.last_erase_seq)
 
     def load_rows(self, line: Line) -> None:
-        """Take in the rows in a line of the base."""
+        """Load the rows of a line of the base."""
         read = line.base_line or decode_base_line(line.data)
         self._get_or_create(read.account or "").load(0, read.changes or (), line)
 
@@ -121,7 +121,7 @@ class Replica:
             self._get_or_create(read.account).move(read.changes, line)
 
     def load_operation(self, line: Line) -> None:
-        """Take in an operation that was read back.
+        """Load an operation that was read from the log.
 
         Raises one of SHAPE_ERRORS for a line that holds no operation, or a row of another shape.
         """
@@ -136,16 +136,16 @@ class Replica:
     def apply(
         self, operation: Operation, changes: Sequence[LoadedChange | WrittenChange], line: LogLine
     ) -> Iterator[None]:
-        """Take in an operation with its changes, from its line of the log.
+        """Apply an operation with its changes, from its line of the log.
 
         It yields after every few rows. Until it ends, only a part of the operation is applied.
         """
         # Rows first: if they cannot be loaded, the history must not know the operation.
         yield from self._get_or_create(operation.account).load_in_steps(operation.seq, changes, line)
-        self._note(operation, line)
+        self._remember(operation, line)
         self._notify(operation)
 
-    def _note(self, operation: Operation, line: LogLine) -> None:
+    def _remember(self, operation: Operation, line: LogLine) -> None:
         self.last_time = max(self.last_time, operation.timestamp)
         self.history.remember(operation, line)
         if operation.idempotency is not None:
@@ -185,13 +185,13 @@ class LogFollower:
         self._move_to(loaded.position)
 
     @property
-    def is_behind(self) -> bool:
+    def is_lagging(self) -> bool:
         """Whether another process has published something; one memory read."""
         return self._lock.stamp != self._stamp
 
     @property
-    def is_publishing(self) -> bool:
-        """Whether LOCK is being updated: a writer is publishing, or died while it did."""
+    def has_open_publication(self) -> bool:
+        """Whether a publication in LOCK has begun and not ended: its writer is still at it, or died."""
         return self._lock.read() is None
 
     def publish(self, position: Position) -> None:
@@ -224,9 +224,9 @@ class LogFollower:
         self._move_to(target)
         return True
 
-    def catch_up_publishing(self, limit: int) -> None:
-        """Apply what was acknowledged before a publication that does not end, within this segment."""
-        target = self._lock.read_publishing()
+    def catch_up_during_publication(self, limit: int) -> None:
+        """Apply what was acknowledged in this segment before a publication that does not end."""
+        target = self._lock.read_during_publication()
         # Either offset will do: a line is durable before its publication begins. One of another segment will not,
         # as it cannot be told which of the two it belongs to.
         if target is not None and target.segment == self.position.segment and not self.damage:

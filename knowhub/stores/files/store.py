@@ -133,20 +133,20 @@ class FileStore:
     async def refresh(self, account: str | None = None) -> None:
         """Apply what other processes have acknowledged. Costs one memory read if there is nothing.
 
-        Waits for a large group of this account, or of any, that is being taken in.
+        Waits for a large group of this account, or of any, that is being applied.
         """
         if self.commits.applying:
             await self.commits.wait_applied(account)
-        while self._follower.is_behind:
-            if self._follower.is_publishing:
-                if not await self.commits.recover():
-                    self._follower.catch_up_publishing(CATCH_UP_BYTES)
+        while self._follower.is_lagging:
+            if self._follower.has_open_publication:
+                if not await self.commits.wait_for_publication():
+                    self._follower.catch_up_during_publication(CATCH_UP_BYTES)
                     return
             elif self._follower.catch_up(CATCH_UP_BYTES):
                 break
             else:
                 await asyncio.sleep(0)
-        # What was taken in before a write may have been a rewrite too.
+        # What a write of this process applied first may have been a rewrite, too.
         self.compaction.follow()
 
     async def get_end(self) -> LogEnd:

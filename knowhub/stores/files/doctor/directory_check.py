@@ -227,7 +227,7 @@ def _check_lock(files: FileSystem, directory: DataDirectory, log: ChangeLog) -> 
             advice = "if writes hang: `fuser LOCK` names the process; a stopped one must go on or be ended"
             detail = "one process has held it for a second"
             return Finding(Severity.PROBLEM, "LOCK", detail, advice), LogBounds.of(log)
-        bounds, is_suspect = LogBounds.of(log, lock), lock.suspect
+        bounds, is_suspect = LogBounds.of(log, lock), lock.is_suspect
     finally:
         lock.close()
     if bounds.vanished is not None:

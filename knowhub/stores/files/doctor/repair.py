@@ -149,7 +149,7 @@ def _repair_log(files: FileSystem, directory: DataDirectory, lock: LockFile, end
 class _ScannedSegment:
     """What a segment holds: the offset and the time of its good lines by their numbers, and its other lines.
 
-    `header` is None if it is damaged, or missing with its segment. `lost` is how many operations may have been behind
+    `header` is None if it is damaged, or missing with its segment. `lost` is how many operations may have been after
     the last good line.
     """
 
@@ -239,7 +239,7 @@ class _LogRepair:
             first = self._last_seq + 1 if segment.header is None else segment.header.first_seq
             for line in self._log.lines(number, start, size):
                 operation = line.full_operation if is_ours else None
-                # If somebody inserted bytes, good lines are behind the end now.
+                # If somebody inserted bytes, good lines may be after the end now.
                 is_torn = end is not None and line.offset >= end and not segment.bad
                 seq = -1 if operation is None or is_torn else operation.seq
                 is_expected = first <= seq and (limit is None or seq < limit) and seq not in segment.lines

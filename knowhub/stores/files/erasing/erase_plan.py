@@ -59,7 +59,7 @@ def plan_erase(
 ) -> ErasePlan:
     """Search the log for a row, up to a position in the current segment. Raises OSError.
 
-    In closed segments it also searches the bytes behind the durable end: nobody reads them, but they are on the disk.
+    In closed segments it also searches the bytes after the durable end: nobody reads them, but they are on the disk.
     """
     with closing(ChangeLog(files, directory.change_log)) as log:
         numbers = [number for number in log.numbers() if number <= end.segment or number == log.base]

@@ -275,11 +275,11 @@ class ErasureFollowUp:
         self._wait_s = wait_s
 
     async def follow(self, operation: Operation) -> Sequence[str]:
-        """Update derived data, or wait until the leader has; return the names of data that is still behind."""
+        """Update derived data, or wait until the leader has; return the names of data that still lags."""
         deadline = asyncio.get_running_loop().time() + self._wait_s
         await self._maintenance.tick()
         while True:
-            waiting = [name for name, derived in self._derived.items() if _is_behind(derived, operation)]
+            waiting = [name for name, derived in self._derived.items() if _is_lagging(derived, operation)]
             if not waiting or self._maintenance.is_leader or asyncio.get_running_loop().time() > deadline:
                 return waiting
             await asyncio.sleep(_POLL_S)
@@ -295,7 +295,7 @@ class ErasureFollowUp:
         return await asyncio.to_thread(search)
 
 
-def _is_behind(derived: FollowsErases, operation: Operation) -> bool:
+def _is_lagging(derived: FollowsErases, operation: Operation) -> bool:
     try:
         erased_through_seq = derived.erased_through_seq
     except OSError:

@@ -24,7 +24,7 @@ _TEXT_TYPES: Final = (str, list, dict)
 _ESCAPED: Final = re.compile(r"\\u([0-9a-fA-F]{4})|\\[nrtbf]")
 _NOT_PLAIN: Final = re.compile(r"[\s\\\"]+")
 _TIME: Final = re.compile(r"\d{4}-\d\d-\d\dT")
-# A summary is made of sentences and list items, each perhaps behind the name of its speaker.
+# A summary is made of sentences and list items, each perhaps after the name of its speaker.
 _SENTENCE_END: Final = re.compile(r"[\n,，、]|(?<=[.!?。！？])")
 _LABEL: Final = ": "
 

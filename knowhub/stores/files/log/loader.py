@@ -43,7 +43,7 @@ class StoreContext:
 
 
 def load(context: StoreContext, sink: LogSink) -> Loaded:
-    """Read the base and the log behind it under the writers' lock, handing each good line to `sink`.
+    """Read the base and the log after it under the writers' lock, and pass each good line to `sink`.
 
     Idempotent: opening twice writes nothing the second time. Raises OSError and Unavailable.
     """
@@ -65,7 +65,7 @@ def load(context: StoreContext, sink: LogSink) -> Loaded:
     loaded = Loaded(reader.log_id, position, lock.stamp, reader.damage)
     # After a failed write the segment stays as it is: the next write starts a new segment.
     lock_fits = bounds.position is not None and bounds.position.segment == last
-    if not loaded.damage and not (lock_fits and lock.suspect):
+    if not loaded.damage and not (lock_fits and lock.is_suspect):
         _sync_tail(context, loaded, lock_fits=lock_fits)
         _clean_files(context, loaded)
         loaded.stamp = lock.publish(loaded.position, log.inode(last))

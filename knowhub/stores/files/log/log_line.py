@@ -99,7 +99,7 @@ def summarize(read: PartialOperation) -> Operation:
 
 
 def decode_base_line(line: bytes) -> PartialBaseLine:
-    """Read a line of a base, behind its header. Raises ValueError where it has another shape."""
+    """Read a line of a base, but not its header. Raises ValueError where it has another shape."""
     return _BASE_LINE.decode(line)
 
 

@@ -1,20 +1,20 @@
-"""The manifest of the log: which files of `change_log/` are in force.
+"""The manifest of the log: which files of `change_log/` are current.
 
-`MANIFEST` names the base, if there is one, and the segments that stood when it was written. A segment with a higher
-number and no generation in its name was begun since, and is in force too. No other file is read: a rewrite was
-broken off and left it, or a rewrite replaced it.
+`MANIFEST` names the base, if there is one, and the segments that existed when it was written. A segment with a higher
+number and no generation in its name was started since, and is current too. No other file is read: an interrupted
+rewrite left it, or a rewrite replaced it.
 
-A rewrite writes files with its own generation in their names (`segment-00000003.g4.jsonl`), syncs them, and puts a new
-manifest in the place of the old one with one rename. So a crash leaves the old files in force, or the new ones. A
-rewritten segment keeps its number, and each of its lines keeps its offset.
+A rewrite writes files with its own generation in their names (`segment-00000003.g4.jsonl`), syncs them, and replaces
+the manifest with one rename. So after a crash either the old files are current, or the new ones. A rewritten segment
+keeps its number, and each of its lines keeps its offset.
 
-A copy (`cp -r`) of a directory in use takes its files at different moments. So the manifest names two sets: the files
-in force, and those before the last rewrite, which are removed only after the manifest is published. A copy that lacks
-a file of the newer set and has the older set whole is opened with the older one, as the log was then; of the older
-set it may lack the last segments, if they were begun after the copy had listed its files. A copy that has neither set
-whole is opened for reading only, or not at all, and what is missing is named.
+A copy (`cp -r`) of a directory in use takes its files at different moments. So the manifest names two sets: the
+current files, and those before the last rewrite, which are removed only after the manifest is published. If a copy
+lacks a file of the newer set and its older set is complete, it is opened with the older set, as the log was then. The
+older set may lack its last segments, if they were started after the copy had listed its files. If neither set is
+complete, the copy is opened for reading only, or not at all, and the missing files are named.
 
-A directory without a manifest was written by an earlier version: the newest base and all segments are in force.
+A directory without a manifest was written by an earlier version: the newest base and all segments are current.
 """
 
 import re
@@ -48,7 +48,7 @@ class LogFileName:
 
 @dataclass(frozen=True, slots=True)
 class LogFiles:
-    """Files that are in force together, segments in their order."""
+    """A base and the segments after it, in their order."""
 
     base: LogFileName | None
     segments: Sequence[LogFileName]
@@ -60,7 +60,7 @@ class LogFiles:
 
 @dataclass(frozen=True, slots=True)
 class LogManifest:
-    """What `MANIFEST` says: the files in force since the rewrite `generation`, and those that were so before it."""
+    """What `MANIFEST` says: the current files, since the rewrite `generation`, and those before it."""
 
     generation: int
     files: LogFiles
@@ -95,9 +95,9 @@ def read_manifest(files: FileSystem, folder: Path) -> LogManifest | None:
 def publish_manifest(
     files: FileSystem, folder: Path, manifest: LogManifest, before_rename: Callable[[], None] = lambda: None
 ) -> None:
-    """Put a manifest in the place of the one before it, durably. What it names must be synced. Raises OSError.
+    """Replace the manifest durably. The files that it names must be synced. Raises OSError.
 
-    `before_rename()` is called when all is written and nothing is in force.
+    `before_rename()` is called when the new manifest is written, but not yet current.
     """
     # The names of new files first: without them the manifest would name what a power cut has taken.
     files.sync_folder(folder)
@@ -184,7 +184,7 @@ class ActiveFiles:
 
     @property
     def is_manifest_due(self) -> bool:
-        """Whether the manifest is missing, or names other files before those that are in force."""
+        """Whether the manifest is missing, or its newer set is not the one in use."""
         return self._current.is_due
 
     def files(self) -> LogFiles:
@@ -207,13 +207,13 @@ class ActiveFiles:
         return max([self.generation, *(name.generation for name in self._list())])
 
     def list_unused(self) -> list[LogFileName]:
-        """Return the files of the log that are not in force, in the order of their numbers."""
+        """Return the files of the log that are not current, in the order of their numbers."""
         active = self.files().names
         found = [name for name in self._list() if str(name) not in active]
         return sorted(found, key=lambda name: (name.number, name))
 
     def segments(self) -> list[int]:
-        """Return the numbers of the segments in force that are on disk, oldest first."""
+        """Return the numbers of the current segments that are on disk, oldest first."""
         files, listed = self._current.files, self._list(SEGMENT_PREFIX)
         there = [name.number for name in files.segments if name in listed]
         last = files.segments[-1].number if files.segments else 0
@@ -221,12 +221,12 @@ class ActiveFiles:
 
     @property
     def base(self) -> int | None:
-        """The number of the base in force, `BASE` and the segment that follows it; None if it is not there."""
+        """The number of the current base, `BASE` plus that of the segment after it; None if it is missing."""
         base = self._current.files.base
         return BASE | base.number if base is not None and base in self._list(BASE_PREFIX) else None
 
     def name(self, number: int) -> LogFileName:
-        """Return the name of the file with this number that is, or last was, in force."""
+        """Return the name of the file with this number that is current, or was last."""
         if self._view is None:
             self.reload()
         return self._names.get(number) or plain_name(number)

@@ -57,8 +57,8 @@ def publish(
 ) -> None:
     """Publish a new manifest. `log` uses it after `reload`.
 
-    `newest_replaced` is the number of the newest segment that a new file takes
-    the place of. The caller holds the writers' lock and the lock on the folder. Raises OSError.
+    `newest_replaced` is the number of the newest segment that a new file replaces. The caller holds
+    the writers' lock and the lock on the folder. Raises OSError.
     """
     now = log.files()
     # Later segments are not named: a copy may have started before they existed.
@@ -68,7 +68,7 @@ def publish(
 
 
 def write_first_manifest(files: FileSystem, log: ChangeLog, generation: int) -> None:
-    """Write a manifest of the files in force where there is none, or where a copy has lost the newest files.
+    """Write a manifest of the current files if there is none, or if a copy lacks the newest files.
 
     The caller holds the writers' lock. Raises OSError.
     """
@@ -79,7 +79,7 @@ def write_first_manifest(files: FileSystem, log: ChangeLog, generation: int) -> 
 
 
 def remove_unused_files(files: FileSystem, log: ChangeLog) -> None:
-    """Remove the files of the log that are not in force and that no process needs.
+    """Remove the files of the log that are not current and that no process needs.
 
     The caller holds the lock on the folder. Raises OSError.
     """

@@ -98,7 +98,7 @@ class DirectoryExport(LogProjection):
         return any(True for account in self._log.accounts for _ in self._shape.live_ids(self._log.view(account)))
 
     def _compare(self, checkpoint: Checkpoint) -> tuple[Sequence[str], str]:
-        # What was touched behind the checkpoint is left out.
+        # What was touched after the checkpoint is left out.
         pending = self._group_ids(self._log.history.operations(checkpoint.seq, self._log.history.last_seq))
         waiting = {(account, row_id) for account, row_ids in pending.items() for row_id in row_ids}
         paths: set[str] = set()
@@ -124,9 +124,9 @@ class DirectoryExport(LogProjection):
         return checkpoint.log_id == self._log.log_id and checkpoint.seq >= operation.seq
 
     def _is_short(self, checkpoint: Checkpoint) -> bool:
-        behind = self._log.history.last_seq - checkpoint.seq
+        lag = self._log.history.last_seq - checkpoint.seq
         is_new = not checkpoint.layout and not self._files.names(self._folder)
-        return behind <= _OPERATIONS_AT_ONCE and (is_new or self.fits(checkpoint))
+        return lag <= _OPERATIONS_AT_ONCE and (is_new or self.fits(checkpoint))
 
     def _initial_checkpoint(self) -> Checkpoint:
         return self._new_checkpoint(self._log.history.last_seq)
@@ -211,7 +211,7 @@ class DirectoryExport(LogProjection):
             # It vanishes at once.
             self._files.rename(folder, self._scratch)
             remove_path(self._files, self._scratch)
-        # Also behind a process that died: it may have removed the directory and left empty folders.
+        # Also after a process that died: it may have removed the directory and left empty folders.
         while (folder := folder.parent) != self._folder and not self._files.names(folder):
             if self._files.lstat(folder) is not None:
                 self._files.remove_folder(folder)

@@ -49,7 +49,7 @@ class JsonMaps(DerivedFiles):
 
     @property
     def lag(self) -> int:
-        """How many operations the maps are behind the log."""
+        """The number of operations that the maps lack."""
         return super().lag if self._records is not None else 0
 
     async def catch_up(self) -> None:

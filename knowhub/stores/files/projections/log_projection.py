@@ -70,7 +70,7 @@ class DerivedFiles(ABC):
 
     @property
     def lag(self) -> int:
-        """How many operations the files are behind the log, whichever process writes them."""
+        """The number of operations that the files lack, whichever process writes them."""
         return max(0, self._log.history.last_seq - self.checkpoint().seq)
 
     def discard(self) -> None:

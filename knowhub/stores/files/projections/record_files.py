@@ -51,7 +51,7 @@ class RecordFiles(LogProjection):
         )
 
     async def apply(self, operations: Sequence[PartialOperation], checkpoint: Checkpoint) -> None:
-        """Append the rows of operations. What is behind the noted lengths was never noted: it is written again."""
+        """Append the rows of operations. Bytes after the lengths in the checkpoint are overwritten."""
         lines = (line for operation in operations for line in self._lines(operation.account, operation.changes))
         await asyncio.to_thread(self._write, lines, checkpoint)
 

@@ -261,7 +261,7 @@ def write_archive(
     with closing(ChangeLog(files, directory.change_log)) as log:
         lengths = {numbers[-1]: end}
         for number in numbers[:-1]:
-            # Bytes behind that were never acknowledged.
+            # Bytes after that were never acknowledged.
             if (length := log.durable_end(number)) is None:
                 raise _make_read_error(log.path(number + 1))
             lengths[number] = length
