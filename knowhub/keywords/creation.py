@@ -4,7 +4,7 @@ import asyncio
 import time
 from collections.abc import Mapping, MutableMapping, Sequence
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any
 
 from knowhub.core import permissions
 from knowhub.core.clock import CooperativePause
@@ -354,43 +354,30 @@ class KeywordCreation:
 async def commit_with_root(
     store: Store, ctx: RequestContext, decide: Decide[View], key: IdempotencyKey | None = None
 ) -> Outcome:
-    """Commit a decision. The first write to a tree creates its root, in an operation of its own.
+    """Commit a decision. The first write to a tree creates its root before, in an operation of its own.
 
     A decision that is refused or changes nothing creates no root.
     """
-    if not await _has_root(store, ctx):
+    if find_keyword(store.view(ctx.account), ROOT_ID) is not None:
+        return await store.commit(ctx.account, ctx.actor, decide, key)
 
-        def attempt(view: View) -> Unchanged:
-            outcome = decide(view)
-            return outcome if isinstance(outcome, Unchanged) else _WRITES
+    def create_root(view: View) -> Draft | Unchanged:
+        root = _create_root(view)
+        return root if isinstance(root, Unchanged) or not isinstance(decide(view), Unchanged) else Unchanged()
 
-        outcome = await store.commit(ctx.account, ctx.actor, LongDecision(attempt))
-        if outcome is not _WRITES:
-            return outcome
-        await make_root(store, ctx)
-    return await store.commit(ctx.account, ctx.actor, decide, key)
-
-
-_WRITES: Final = Unchanged()  # What an attempt returns that would write.
+    return (await store.commit_group(ctx.account, ctx.actor, [LongDecision(create_root), decide], key))[-1]
 
 
 async def make_root(store: Store, ctx: RequestContext) -> None:
     """Create the root of the caller's account if there is none."""
-
-    def decide(view: View) -> Draft | Unchanged:
-        if find_keyword(view, ROOT_ID) is not None:
-            return Unchanged()
-        return Draft("create_root", [keyword_rules.write_keyword(tree.make_root_row(view.now))])
-
-    if not await _has_root(store, ctx):
-        await store.commit(ctx.account, ctx.actor, decide)
-
-
-async def _has_root(store: Store, ctx: RequestContext) -> bool:
     if find_keyword(store.view(ctx.account), ROOT_ID) is None:
-        # Another process may have created it.
-        await store.refresh(ctx.account)
-    return find_keyword(store.view(ctx.account), ROOT_ID) is not None
+        await store.commit(ctx.account, ctx.actor, _create_root)
+
+
+def _create_root(view: View) -> Draft | Unchanged:
+    if find_keyword(view, ROOT_ID) is not None:
+        return Unchanged()
+    return Draft("create_root", [keyword_rules.write_keyword(tree.make_root_row(view.now))])
 
 
 class _NoParent(InvalidInput):
