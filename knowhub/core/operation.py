@@ -316,3 +316,14 @@ def make_tombstone(row: Row, now: float) -> dict[str, Any]:
 def next_of(changed: Row, before: Row, now: float) -> dict[str, Any]:
     """Return what a row now says as the version after `before`, changed at `now` (Unix time, in seconds)."""
     return {**changed, "version": next_version(before), "updated_at": clock.iso(now)}
+
+
+def add_version(fields: Row, before: Row | None, now: float) -> dict[str, Any]:
+    """Return a row of these fields, with its version and its times; `before` is the row that it replaces.
+
+    It keeps the time of creation of a live row. In the place of a deleted one it is created anew, and the version
+    rises.
+    """
+    moment = clock.iso(now)
+    created_at = before["created_at"] if before is not None and is_live(before) else moment
+    return {**fields, "version": next_version(before), "created_at": created_at, "updated_at": moment}

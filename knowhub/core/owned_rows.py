@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any, ClassVar, Final, Generic, Protocol, TypeGuard, TypeVar
 
-from knowhub.core import clock, permissions, scopes
+from knowhub.core import permissions, scopes
 from knowhub.core.collection import Collection, differences
 from knowhub.core.errors import Forbidden, NotFound, VersionConflict
 from knowhub.core.operation import (
@@ -21,6 +21,7 @@ from knowhub.core.operation import (
     Unchanged,
     View,
     Write,
+    add_version,
     get_operation,
     is_live,
     make_tombstone,
@@ -79,14 +80,7 @@ def make_owned_fields(
     """
     own_scopes = list(dict.fromkeys(ctx.default_record_scopes if wanted is None else wanted))
     permissions.check_scopes(ctx, own_scopes)
-    moment = clock.iso(now)
-    return {
-        "scopes": own_scopes,
-        "owner": permissions.owner_for(ctx, owner, noun),
-        "version": 1,
-        "created_at": moment,
-        "updated_at": moment,
-    }
+    return add_version({"scopes": own_scopes, "owner": permissions.owner_for(ctx, owner, noun)}, None, now)
 
 
 @dataclass(frozen=True, slots=True)

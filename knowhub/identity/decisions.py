@@ -10,7 +10,7 @@ from typing import Any
 from knowhub.core import clock, scopes
 from knowhub.core.errors import Forbidden, InvalidInput
 from knowhub.core.ids import Ids
-from knowhub.core.operation import Row, next_of
+from knowhub.core.operation import Row, add_version, next_of
 from knowhub.core.request_context import DEFAULT_ACCOUNT, RequestContext, Role
 from knowhub.core.unicode_forms import normalize
 from knowhub.identity.model import ROOT, ApiKey, AuthenticatedCaller, KeyHolder, NewKey
@@ -59,8 +59,7 @@ def check_new(new: NewKey, now: float) -> None:
 
 def new_row(new: NewKey, key_id: str, digest: str, now: float) -> dict[str, Any]:
     """Return the row of a fresh key."""
-    moment = clock.iso(now)
-    return {
+    fields = {
         "id": key_id,
         "hash": digest,
         "user_id": new.holder.user_id,
@@ -72,16 +71,13 @@ def new_row(new: NewKey, key_id: str, digest: str, now: float) -> dict[str, Any]
         "expires_at": new.expires_at,
         "revoked_at": None,
         "replaced_by": None,
-        "version": 1,
-        "created_at": moment,
-        "updated_at": moment,
     }
+    return add_version(fields, None, now)
 
 
 def replacing_row(row: Row, key_id: str, digest: str, now: float) -> dict[str, Any]:
     """Return the row of a key that takes the place of another: it opens what that one did, for as long."""
-    moment = clock.iso(now)
-    return {**row, "id": key_id, "hash": digest, "version": 1, "created_at": moment, "updated_at": moment}
+    return add_version({**row, "id": key_id, "hash": digest}, None, now)
 
 
 def make_ended_row(row: Row, now: float, replaced_by: str | None = None) -> dict[str, Any]:

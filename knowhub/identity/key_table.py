@@ -1,11 +1,10 @@
 """The API keys of every account in memory, following the log, and when they were last used."""
 
 from collections.abc import Iterable, Sequence
-from typing import Any
 
 from knowhub.core import clock
 from knowhub.core.background_writes import BackgroundWrites
-from knowhub.core.operation import Change, Draft, Row, Store, Unchanged, View, Write, next_version
+from knowhub.core.operation import Change, Draft, Row, Store, Unchanged, View, Write, add_version
 from knowhub.identity.decisions import key_of
 from knowhub.identity.model import API_KEYS, KEY_USES, ApiKey
 
@@ -82,12 +81,5 @@ def _decide(view: View, key: ApiKey, now: float) -> Draft | Unchanged:
     if before is not None and now < clock.parse_iso(before["last_used_at"]) + EVERY_S:
         # Another process, or this one before it was started anew, has noted it within the hour.
         return Unchanged()
-    moment = clock.iso(view.now)
-    row: dict[str, Any] = {
-        "id": key.key_id,
-        "last_used_at": clock.iso(now),
-        "version": next_version(before),
-        "created_at": moment if before is None else before["created_at"],
-        "updated_at": moment,
-    }
+    row = add_version({"id": key.key_id, "last_used_at": clock.iso(now)}, before, view.now)
     return Draft(OP, [Write(KEY_USES, key.key_id, row)])

@@ -3,11 +3,10 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from knowhub.core import clock
 from knowhub.core.collection import Lookup
 from knowhub.core.erasing import EraseRules
 from knowhub.core.errors import InvalidInput
-from knowhub.core.operation import Row, View, Write, is_live, next_of, next_version
+from knowhub.core.operation import Row, View, Write, add_version, is_live, next_of
 from knowhub.core.owned_rows import make_owned_fields
 from knowhub.core.request_context import RequestContext
 from knowhub.keywords import fields
@@ -48,12 +47,6 @@ def apply_info_patch(row: Row, patch: Mapping[str, Any], now: float) -> Row | No
     return next_of(changed, row, now)
 
 
-def set_created_at(row: Row, now: float) -> Row:
-    """Return a new row with its times."""
-    moment = clock.iso(now)
-    return {**row, "created_at": moment, "updated_at": moment}
-
-
 def new_link_row(
     info_id: str, keyword_id: str, relation: RelationType, created_by: str, before: Row | None, now: float
 ) -> Row:
@@ -63,17 +56,13 @@ def new_link_row(
     version rises in both cases. Raises InvalidInput for an invalid `created_by`.
     """
     check_creator(created_by)
-    moment = clock.iso(now)
-    kept = before if is_live(before) else None
-    return {
+    fields_of_link = {
         "info_id": info_id,
         "keyword_id": keyword_id,
         "relation": relation.value,
         "created_by": fields.parse_text("created_by", created_by),
-        "version": next_version(before),
-        "created_at": moment if kept is None else kept["created_at"],
-        "updated_at": moment,
     }
+    return add_version(fields_of_link, before, now)
 
 
 def make_missing_links(view: View, info_id: str, relations: Mapping[str, RelationType], created_by: str) -> list[Row]:

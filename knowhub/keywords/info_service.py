@@ -21,6 +21,7 @@ from knowhub.core.operation import (
     Unchanged,
     View,
     Write,
+    add_version,
     get_operation,
     is_live,
     make_tombstone,
@@ -331,7 +332,7 @@ class InfoService(OwnedRows):
         check_links(view, ctx, new_row)
         stored = find_equal_info(view, new_row.row) if new_row.new.dedup else None
         info_id = new_row.row["id"] if stored is None else stored.id
-        row = info_rules.set_created_at(new_row.row, view.now)
+        row = add_version(new_row.row, None, view.now)
         links = info_rules.make_missing_links(view, info_id, new_row.relations, new_row.new.created_by)
         return (
             info_id,

@@ -3,11 +3,10 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from knowhub.core import clock
 from knowhub.core.collection import Lookup
 from knowhub.core.erasing import OWNED_FIELDS, EraseRules
 from knowhub.core.errors import Conflict, InvalidInput, NotFound
-from knowhub.core.operation import Row, Write, next_of
+from knowhub.core.operation import Row, Write, add_version, next_of
 from knowhub.core.owned_rows import make_owned_fields
 from knowhub.core.request_context import RequestContext
 from knowhub.keywords import fields
@@ -71,8 +70,7 @@ def apply_patch(row: Row, patch: Mapping[str, Any], text: KeywordText, now: floa
 
 def set_parent(row: Row, parent_id: str, now: float) -> dict[str, Any]:
     """Return a new row with its parent and times."""
-    moment = clock.iso(now)
-    return {**row, "parent_id": parent_id, "created_at": moment, "updated_at": moment}
+    return add_version({**row, "parent_id": parent_id}, None, now)
 
 
 def add_alias(row: Row, alias: str, text: KeywordText, now: float) -> Row | None:

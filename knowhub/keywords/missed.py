@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Final
 
-from knowhub.core import clock, permissions
+from knowhub.core import permissions
 from knowhub.core.errors import NotFound
 from knowhub.core.operation import (
     Draft,
@@ -13,10 +13,10 @@ from knowhub.core.operation import (
     Unchanged,
     View,
     Write,
+    add_version,
     get_operation,
     is_live,
     make_tombstone,
-    next_version,
 )
 from knowhub.core.owned_rows import (
     OwnedSummary,
@@ -57,8 +57,7 @@ def make_note(ctx: RequestContext, missed: MissedQuery, token: str, view: View) 
     before = view.get(MISSED, row_id)
     if before is not None and not is_live(before):
         return Unchanged()
-    moment = clock.iso(view.now)
-    row = {
+    fields = {
         "id": row_id,
         "query": missed.text[:MAX_QUERY_CHARS],
         "count": 1 if before is None else before["count"] + 1,
@@ -67,11 +66,8 @@ def make_note(ctx: RequestContext, missed: MissedQuery, token: str, view: View) 
         "reason": missed.reason,
         "owner": owner,
         "scopes": list(ctx.default_keyword_scopes),
-        "version": next_version(before),
-        "created_at": moment if before is None else before["created_at"],
-        "updated_at": moment,
     }
-    return Draft(OP, [Write(MISSED, row_id, row)])
+    return Draft(OP, [Write(MISSED, row_id, add_version(fields, before, view.now))])
 
 
 class MissedQueries:

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from itertools import islice, takewhile, zip_longest
 from typing import Any, Final
 
-from knowhub.core import clock, scopes
+from knowhub.core import scopes
 from knowhub.core.near_duplicates import digest, make_text_key
-from knowhub.core.operation import Row, View, is_live
+from knowhub.core.operation import Row, View, add_version, is_live
 from knowhub.core.owned_rows import OwnedSummary, Scan
 from knowhub.core.table_schema import DiskStorage, EdgeStorage, Index, TableSchema
 from knowhub.keywords.model import (
@@ -265,8 +265,7 @@ def lowest_common_ancestor(view: View, keyword_ids: Sequence[str]) -> str:
 
 def make_root_row(now: float | None = None) -> dict[str, Any]:
     """Return the row of an unchanged root. Reads show it as long as no write has created it."""
-    moment = clock.iso(0.0 if now is None else now)
-    return {
+    fields: dict[str, Any] = {
         "id": ROOT_ID,
         "name": ROOT_ID,
         "aliases": [],
@@ -278,10 +277,8 @@ def make_root_row(now: float | None = None) -> dict[str, Any]:
         "metadata": {},
         "scopes": [scopes.PUBLIC],
         "owner": ROOT_OWNER,
-        "version": 1,
-        "created_at": moment,
-        "updated_at": moment,
     }
+    return add_version(fields, None, 0.0 if now is None else now)
 
 
 ROOT_NODE = summarize_keyword(make_root_row(), -1, 0, None)

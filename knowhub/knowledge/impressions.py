@@ -15,7 +15,7 @@ from knowhub.core import clock
 from knowhub.core.background_writes import CLOSE_S, finish_tasks
 from knowhub.core.clock import Clock
 from knowhub.core.errors import KnowHubError
-from knowhub.core.operation import Draft, HistoryStore, Row, Unchanged, View, Write, next_version
+from knowhub.core.operation import Draft, HistoryStore, Row, Unchanged, View, Write, add_version
 from knowhub.core.request_context import RequestContext
 from knowhub.core.scopes import OWNER
 from knowhub.knowledge.evidence import hash_id
@@ -182,13 +182,4 @@ def make_private_row(
     ctx: RequestContext, row_id: str, before: Row | None, now: float, fields: Mapping[str, Any]
 ) -> dict[str, Any]:
     """Return the next version of a row that only its caller sees."""
-    moment = clock.iso(now)
-    return {
-        "id": row_id,
-        "owner": ctx.default_owner,
-        "scopes": [OWNER],
-        **fields,
-        "version": next_version(before),
-        "created_at": moment if before is None else before["created_at"],
-        "updated_at": moment,
-    }
+    return add_version({"id": row_id, "owner": ctx.default_owner, "scopes": [OWNER], **fields}, before, now)

@@ -10,7 +10,7 @@ from typing import Any, Final
 from knowhub.core import clock, permissions, scopes
 from knowhub.core.erasing import OWNED_FIELDS, EraseRules, is_erased
 from knowhub.core.errors import Conflict, Forbidden, InvalidInput
-from knowhub.core.operation import IdempotencyKey, Row, is_live, next_of, next_version
+from knowhub.core.operation import IdempotencyKey, Row, add_version, is_live, next_of
 from knowhub.core.request_context import RequestContext
 from knowhub.core.unicode_forms import normalize
 from knowhub.resources.model import NewResource
@@ -73,9 +73,8 @@ def make_row(new: NewResource, before: Row | None, now: float, ctx: RequestConte
     wanted = new.scopes or (ctx.default_record_scopes if current is None else current["scopes"])
     own_scopes = list(dict.fromkeys(wanted))
     permissions.check_scopes(ctx, own_scopes, current=() if current is None else current["scopes"])
-    moment = clock.iso(now)
     metadata, expires_at = _merge_expiry(dict(new.metadata), new.expires_at)
-    return {
+    fields = {
         "id": new.id,
         "title": new.title,
         "body": new.body,
@@ -85,10 +84,8 @@ def make_row(new: NewResource, before: Row | None, now: float, ctx: RequestConte
         "scopes": own_scopes,
         "owner": owner,
         _EXPIRES_AT: expires_at,
-        "version": next_version(before),
-        "created_at": moment if current is None else current["created_at"],
-        "updated_at": moment,
     }
+    return add_version(fields, before, now)
 
 
 def apply_patch(row: Row, patch: Mapping[str, Any], now: float, ctx: RequestContext) -> dict[str, Any] | None:
@@ -141,18 +138,15 @@ def check_can_reveal(ctx: RequestContext, row: Row) -> None:
 
 def reveal_row(row: Row, ctx: RequestContext, before: Row | None, now: float) -> dict[str, Any]:
     """Make the line that says who was shown what is sealed; whoever sees the resource may see it."""
-    moment = clock.iso(now)
-    return {
+    fields = {
         "id": row["id"],
         "resource_version": row["version"],
         "revealed_by": ctx.actor,
         "reveals": 1 if before is None else int(before["reveals"]) + 1,
         "scopes": row["scopes"],
         "owner": row["owner"],
-        "version": next_version(before),
-        "created_at": moment if before is None else before["created_at"],
-        "updated_at": moment,
     }
+    return add_version(fields, before, now)
 
 
 def make_public_view(row: Row, now: float | None = None) -> dict[str, Any]:

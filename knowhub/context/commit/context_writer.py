@@ -7,7 +7,7 @@ from knowhub.context import uri
 from knowhub.context.commit_model import WriteAction, WritePlan, WriteResult
 from knowhub.context.model import COUNTED, NODES, MemoryContext, RelationEdge
 from knowhub.core import clock, scopes
-from knowhub.core.operation import Row, View, Write, is_live, next_version
+from knowhub.core.operation import Row, View, Write, add_version, is_live, next_version
 
 OWNER_SCOPE: Final = "owner_scope"
 """The field of a patch that names the owner of the space; it is no field of the row."""
@@ -53,7 +53,7 @@ class ContextWriter:
         return [Write(NODES, address, row) for address, row in self._rows.items()]
 
     def _make_row(self, ctx: MemoryContext, address: str, owner_scope: str) -> dict[str, Any]:
-        return {
+        fields = {
             "id": address,
             "parent_uri": uri.parent_of(address),
             "context_type": "",
@@ -66,10 +66,8 @@ class ContextWriter:
             "relations": [],
             "owner": ctx.owner,
             "scopes": [scopes.OWNER],
-            "version": 1,
-            "created_at": clock.iso(self._view.now),
-            "updated_at": clock.iso(self._view.now),
         }
+        return add_version(fields, None, self._view.now)
 
 
 def _add_edges(row: Mapping[str, Any], new: Sequence[RelationEdge]) -> list[dict[str, Any]]:

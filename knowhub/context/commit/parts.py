@@ -11,10 +11,10 @@ from knowhub.context.edits import FORGOTTEN
 from knowhub.context.model import CALLS, NODES, PARTS, ContextSummary, MemoryContext
 from knowhub.context.queries import find_memory, list_parts
 from knowhub.conversations.messages import Message
-from knowhub.core import clock, scopes
+from knowhub.core import scopes
 from knowhub.core.erasing import is_erased
 from knowhub.core.errors import Conflict
-from knowhub.core.operation import Row, View, Write, is_live, next_version
+from knowhub.core.operation import Row, View, Write, add_version, is_live
 
 _SAME_BEGINNING: Final = 3
 """At least so many equal messages count as the same beginning of a session; one greeting does not."""
@@ -217,8 +217,8 @@ def read_message(row: Row) -> Message:
 def _make_row(
     part: TranscriptPart, session_uri: str, whose: MemoryContext, number: int, before: Row | None, now: float
 ) -> Mapping[str, Any]:
-    message, moment = part.message, clock.iso(now)
-    return {
+    message = part.message
+    fields = {
         "id": part.uri,
         "session_uri": session_uri,
         "number": number,
@@ -229,10 +229,8 @@ def _make_row(
         "timestamp": message.timestamp,
         "owner": whose.owner,
         "scopes": [scopes.OWNER],
-        "version": next_version(before),
-        "created_at": moment,
-        "updated_at": moment,
     }
+    return add_version(fields, before, now)
 
 
 def _make_sent(session_uri: str, message: Message, key: str) -> NamedMessage:

@@ -5,10 +5,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
 from typing import Any, NamedTuple
 
-from knowhub.core import clock
 from knowhub.core.errors import InvalidInput
 from knowhub.core.near_duplicates import normalize_text, normalize_width, words
-from knowhub.core.operation import Row, next_version
+from knowhub.core.operation import Row, next_of
 from knowhub.knowledge.evidence import FRESH_HELPFUL, MAX_KEPT_WORDS, VOTES_STORED, list_votes, update_confidence
 from knowhub.knowledge.model import HISTORY_SHOWN
 
@@ -40,8 +39,7 @@ def merge_rows(survivor: Row, sources: Sequence[Row], text: tuple[str, str] | No
     task, content = text or (survivor["task"], join_contents(survivor, sources))
     if content is None:
         raise InvalidInput.of("content", "their sentences stand in different orders")
-    moment = clock.iso(now)
-    merged = {
+    fields = {
         **survivor,
         "task": task,
         "content": content,
@@ -52,16 +50,11 @@ def merge_rows(survivor: Row, sources: Sequence[Row], text: tuple[str, str] | No
             "urls": _merge_values("source.urls", (row["source"]["urls"] for row in (survivor, *sources))),
         },
         "eval": merge_evaluation(survivor["eval"], [source["eval"] for source in sources], now),
-        "version": next_version(survivor),
-        "updated_at": moment,
     }
     if content != survivor["content"] and len(task) + len(content) > MAX_MERGED_CHARS:
         raise InvalidInput.of("content", f"would be more than {MAX_MERGED_CHARS} characters")
-    merged_sources = [
-        {**source, "merged_into": survivor["id"], "version": next_version(source), "updated_at": moment}
-        for source in sources
-    ]
-    return [merged, *merged_sources]
+    merged_sources = [next_of({**source, "merged_into": survivor["id"]}, source, now) for source in sources]
+    return [next_of(fields, survivor, now), *merged_sources]
 
 
 def join_contents(survivor: Row, sources: Sequence[Row]) -> str | None:
