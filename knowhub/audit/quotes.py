@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from agent_tools.fences import find_fence
-from knowhub.core.near_duplicates import has_weight, normalize_text
+from knowhub.core.near_duplicates import is_long_enough, normalize_text
 
 QUOTED_CHARS = 16_384
 MIN_WEIGHT = 60
@@ -51,7 +51,7 @@ class QuoteIndex:
 
     def put(self, number: int, text: str) -> None:
         """Keep the anchors of a text in the form for quotes; the four oldest texts keep an anchor that they share."""
-        if not has_weight(text, MIN_WEIGHT):
+        if not is_long_enough(text, MIN_WEIGHT):
             return
         middle = len(text) // 2
         self._keep(text[:_ANCHOR_CHARS], number * 2)
@@ -99,7 +99,7 @@ def quote(earlier: str, later: str, hit: QuoteCandidate) -> Quote | None:
     chars = before + behind
     run = later[hit.at - before : hit.at + behind]
     made = Quote(chars, round(chars / len(earlier), 4), len(later) - chars) if earlier else None
-    if made is None or not has_weight(run, MIN_WEIGHT):
+    if made is None or not is_long_enough(run, MIN_WEIGHT):
         return None
     if made.wrapping_chars < MIN_WRAPPING or made.share < MIN_SHARE:
         return None

@@ -163,7 +163,7 @@ def list_plain_lines(content: str) -> Iterator[str]:
 
 def is_copy(said: str, stored: Iterable[frozenset[int]]) -> bool:
     """Return whether a stored text, given by its word pairs, contains at least 80 % of those of a statement."""
-    if not near_duplicates.has_weight(said, _MIN_WEIGHT):
+    if not near_duplicates.is_long_enough(said, _MIN_WEIGHT):
         return False
     own = near_duplicates.shingles(said)
     return any(near_duplicates.share_contained(own, theirs) >= _MIN_SHARE for theirs in stored)

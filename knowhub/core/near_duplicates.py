@@ -24,8 +24,8 @@ _UNSPACED = "\u0e00-\u0eff\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\U
 _WORD = re.compile(rf"[{_UNSPACED}]|[^\W{_UNSPACED}]+")
 _SPACED = re.compile(rf"[^\W{_UNSPACED}]+")
 _UNSPACED_RUN = re.compile(rf"[{_UNSPACED}]{{2,}}")
-_TELLING_WORDS, _LONGEST_TELLING = 8, 40
-_TELLING_RUNS, _RUN_CHARS = 4, 8
+_DISTINCTIVE_WORDS, _LONGEST_DISTINCTIVE = 8, 40
+_DISTINCTIVE_RUNS, _RUN_CHARS = 4, 8
 _ALIGNED_WORDS, _SUBSTITUTED_WORDS = 64, 3
 _WIDE = re.compile(f"[{_UNSPACED}]")
 # Full-width and half-width forms, and the wide space. What else NFKC folds, as a raised 2 into a 2, says another thing.
@@ -104,9 +104,9 @@ def make_similarity_query(text: str) -> str:
     first characters of the longest runs are used as words.
     """
     folded = normalize_text(text[:COMPARED_CHARS])
-    spaced = {word for word in _SPACED.findall(folded) if len(word) <= _LONGEST_TELLING}
+    spaced = {word for word in _SPACED.findall(folded) if len(word) <= _LONGEST_DISTINCTIVE}
     runs = {run[:_RUN_CHARS] for run in _UNSPACED_RUN.findall(folded)}
-    return " ".join((*_longest(spaced, _TELLING_WORDS), *_longest(runs, _TELLING_RUNS)))
+    return " ".join((*_longest(spaced, _DISTINCTIVE_WORDS), *_longest(runs, _DISTINCTIVE_RUNS)))
 
 
 def jaccard(item: frozenset[object], other: frozenset[object]) -> float:
@@ -116,8 +116,8 @@ def jaccard(item: frozenset[object], other: frozenset[object]) -> float:
     return shared / either if either else 0.0
 
 
-def goes_on_alone(text: str, other: str) -> bool:
-    """Return whether two texts may be alike as far as they are compared, but only one of them goes on."""
+def differ_in_length(text: str, other: str) -> bool:
+    """Return whether one of two texts is much longer than the other, beyond the part that is compared."""
     longer, shorter = max(len(text), len(other)), min(len(text), len(other))
     return longer > COMPARED_CHARS and shorter < MIN_SIMILARITY * longer
 
@@ -127,8 +127,8 @@ def share_contained(item: frozenset[ItemT], other: frozenset[ItemT]) -> float:
     return len(item & other) / len(item) if item else 0.0
 
 
-def has_weight(text: str, least: int) -> bool:
-    """Return whether a text says at least so much: its characters, those of scripts without spaces twice."""
+def is_long_enough(text: str, least: int) -> bool:
+    """Return whether a text has `least` characters or more; those of scripts without spaces count twice."""
     # Each character counts once or twice: so many of them are enough.
     head = text[:least]
     return len(head) + len(_WIDE.findall(head)) >= least
@@ -245,14 +245,14 @@ class Cluster:
 
 
 class ClusterBuilder:
-    """Gathers the rows that it is shown, oldest first; it keeps a digest, ten keys and no text of each."""
+    """Groups rows, given oldest first, into clusters; it keeps a digest and ten keys of each, but no text."""
 
     def __init__(self, text_of: Callable[[int], str | None]) -> None:
         self._text_of = text_of
         self._firsts: dict[bytes, int] = {}
         self._copies: dict[int, array[int]] = {}
         self._sketches = MinHashIndex()
-        self._homes: dict[int, int] = {}
+        self._cluster_of: dict[int, int] = {}
         self._near: dict[int, list[NearDuplicate]] = {}
         self._sets: dict[int, tuple[int, frozenset[int]]] = {}
 
@@ -283,7 +283,7 @@ class ClusterBuilder:
             self._sets.popitem()
         clusters = []
         for kept in sorted(self._copies.keys() | self._near.keys()):
-            if kept not in self._homes:
+            if kept not in self._cluster_of:
                 cluster = Cluster(kept, list(self._copies.get(kept, ())))
                 for near in self._near.get(kept, ()):
                     copies = self._copies.get(near.number, ())
@@ -293,18 +293,18 @@ class ClusterBuilder:
 
     def _add_to_cluster(self, number: int, candidates: list[int]) -> None:
         """Add a row to the cluster of the oldest row that it resembles."""
-        kept = dict.fromkeys(self._homes.get(candidate, candidate) for candidate in candidates)
+        kept = dict.fromkeys(self._cluster_of.get(candidate, candidate) for candidate in candidates)
         for other in dict.fromkeys((*kept, *candidates)):
             similarity = self._similarity(number, other)
             if similarity >= MIN_SIMILARITY:
-                home = self._homes.get(other, other)
-                self._homes[number] = home
+                home = self._cluster_of.get(other, other)
+                self._cluster_of[number] = home
                 self._near.setdefault(home, []).append(NearDuplicate(number, other, round(similarity, 4)))
                 return
 
     def _similarity(self, item: int, other: int) -> float:
         first, second = self._text_of(item), self._text_of(other)
-        if first is None or second is None or goes_on_alone(first, second):
+        if first is None or second is None or differ_in_length(first, second):
             return 0.0
         return jaccard(self._set(item, first), self._set(other, second))
 

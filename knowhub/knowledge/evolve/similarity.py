@@ -5,8 +5,8 @@ from typing import TypeAlias
 from knowhub.core.clock import CooperativePause
 from knowhub.core.near_duplicates import (
     MIN_SIMILARITY,
+    differ_in_length,
     digest,
-    goes_on_alone,
     jaccard,
     make_similarity_query,
     shingles,
@@ -83,4 +83,4 @@ class Similarity:
 def _compute_similarity(text: str, own: frozenset[int], other: str) -> float:
     if digest(text) == digest(other):
         return 1.0
-    return 0.0 if goes_on_alone(text, other) else round(jaccard(own, shingles(other)), 4)
+    return 0.0 if differ_in_length(text, other) else round(jaccard(own, shingles(other)), 4)

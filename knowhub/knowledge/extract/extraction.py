@@ -25,7 +25,7 @@ from knowhub.core import permissions
 from knowhub.core.ids import Ids
 from knowhub.core.language_models import ChatFailed, ChatModel
 from knowhub.core.model_calls import ModelConversation, search_texts
-from knowhub.core.near_duplicates import has_weight, shingles
+from knowhub.core.near_duplicates import is_long_enough, shingles
 from knowhub.core.operation import Committed, Draft, HistoryStore, IdempotencyKey, Operation, Row, Unchanged, View
 from knowhub.core.recall import SearchHits
 from knowhub.core.request_context import RequestContext
@@ -218,7 +218,7 @@ class KnowledgeExtraction:
         recalled_ids: dict[int, str] = {}
         groups = table.limit_to_visible((), ctx)
         for number, candidate in enumerate(candidates):
-            if candidate.is_said_by_user and not has_weight(candidate.content, MIN_QUOTED_WEIGHT):
+            if candidate.is_said_by_user and not is_long_enough(candidate.content, MIN_QUOTED_WEIGHT):
                 continue
             # A search need not wait; give other requests a turn.
             await asyncio.sleep(0)
