@@ -91,7 +91,7 @@ class Jobs:
 _RETRY_S = 600.0
 
 
-class Background:
+class PeriodicTask:
     """Runs `work` whenever `is_due(now)` says so, which is asked every `interval_s` seconds; never twice at a time."""
 
     def __init__(
@@ -111,9 +111,9 @@ class Background:
         self._is_closed = False
 
     async def tick(self) -> None:
-        """Begin the work where it is due; other upkeep does not wait for it.
+        """Start the work if it is due, without waiting for its end.
 
-        Raises what it failed with the last time, until it succeeds.
+        Raises the error of the last run, until a run succeeds.
         """
         now = self._clock.now()
         if self._task is not None and self._task.done():
@@ -129,7 +129,7 @@ class Background:
             raise self._problem
 
     async def close(self) -> None:
-        """Break off what is under way."""
+        """Cancel the work if it is running."""
         self._is_closed = True
         if self._task is not None:
             self._task.cancel()
@@ -141,7 +141,7 @@ _HOUR_S = 3600.0
 _LOOK_AGAIN_S = 60.0
 
 
-class PeriodicSnapshots(Background):
+class PeriodicSnapshots(PeriodicTask):
     """Makes a snapshot at intervals if something was written, and keeps the newest ones.
 
     `limits` are the hours between two of them, 0 for none, and how many are kept. Snapshots that somebody asked for, or

@@ -6,7 +6,7 @@ from knowhub.context.commit.background_extraction import SessionExtraction
 from knowhub.core.clock import Clock, iso
 from knowhub.core.erasing import is_erased
 from knowhub.core.projection import Projection
-from knowhub.operations.jobs import Background, PeriodicSnapshots
+from knowhub.operations.jobs import PeriodicSnapshots, PeriodicTask
 from knowhub.resources.model import RESOURCES
 from knowhub.resources.vault import Vault
 from knowhub.stores.files.erasing.eraser import ErasureFollowUp
@@ -137,14 +137,14 @@ def _snapshot_folder(adapters: Adapters) -> SnapshotFolder:
     )
 
 
-def _compaction(adapters: Adapters) -> Background:
+def _compaction(adapters: Adapters) -> PeriodicTask:
     store, settings = adapters.store, adapters.settings
     retention_s, hours = settings.undo_retention_days * DAY_S, settings.compaction_interval_hours
 
     async def is_due(_now: float) -> bool:
         return hours > 0 and await store.compaction.is_due(retention_s)
 
-    return Background(
+    return PeriodicTask(
         adapters.clock, hours * HOUR_S, lambda: store.compact(retention_s, adapters.run_subprocess), is_due
     )
 
@@ -171,7 +171,7 @@ def _maintenance(
 
     every_process: dict[str, MaintenanceTask] = {
         "refresh": store.refresh,
-        "erasing": store.eraser.end,
+        "erasing": store.eraser.remove_replaced_files,
         "room": store.commits.resume,
         # An erase waits for this: no key outlives its answer, whichever process is the leader.
         "keys": shredder.tick,

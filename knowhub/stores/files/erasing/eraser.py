@@ -105,7 +105,7 @@ class Eraser:
             await asyncio.to_thread(self._remove_unused_files)
         return outcome
 
-    async def end(self) -> None:
+    async def remove_replaced_files(self) -> None:
         """Remove replaced files that another process had open when their row was erased. Raises OSError."""
         if self._has_unused_files and self.erased_through_seq is None:
             with try_lock_folder(self._files, self._directory.change_log) as is_locked:
