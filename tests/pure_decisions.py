@@ -23,7 +23,7 @@ def run_twice(decide: Decide[Any], view: AccountView) -> Draft | Unchanged:
     The other states are the acknowledged one, without what the batch has decided, and an empty one.
     """
     first = _run(decide, view)
-    acknowledged = view.source.below if isinstance(view.source, Overlay) else view.source
+    acknowledged = view.source.underlying if isinstance(view.source, Overlay) else view.source
     for other in (replace(view, source=acknowledged), AccountView(Account(_SCHEMAS, _no_text), view.now)):
         _run(decide, other)
     second = _run(decide, view)

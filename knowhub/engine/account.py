@@ -54,7 +54,7 @@ class Account:
         self._base_numbers = BaseNumbers()
 
     def load(self, seq: int, changes: Sequence[LoadedChange | WrittenChange], line: LogLine) -> None:
-        """Take in an operation from its line of the log. `seq` is 0 for the rows of a base."""
+        """Load an operation from its line of the log. `seq` is 0 for the rows of a base."""
         for _ in self.load_in_steps(seq, changes, line):
             pass
 
@@ -89,7 +89,7 @@ class Account:
             if not isinstance(table, InMemoryTable):
                 table.move([change.id for change in mine], [bytes(change.after) for change in mine], line)
 
-    def note_undo(self, undo_of: str, operation_id: str) -> None:
+    def record_undo(self, undo_of: str, operation_id: str) -> None:
         """Remember which operation undid which."""
         self._undos[undo_of] = operation_id
 

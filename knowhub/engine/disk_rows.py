@@ -58,10 +58,10 @@ class LineRows(Generic[RowT]):
     rows: list[RowT]
     texts: list[bytes]
     offsets: list[int]
-    sums: list[int]
+    checksums: list[int]
 
     @classmethod
-    def find(cls, decode: Callable[[bytes], RowT], texts: Sequence[bytes], line: LogLine) -> "LineRows[RowT]":
+    def locate(cls, decode: Callable[[bytes], RowT], texts: Sequence[bytes], line: LogLine) -> "LineRows[RowT]":
         """Decode rows of a line and find where they are."""
         return cls(
             line.segment,
@@ -76,7 +76,7 @@ class LineRows(Generic[RowT]):
         if start == 0 and end == len(self.rows):
             return self
         part = slice(start, end)
-        return LineRows(self.segment, self.rows[part], self.texts[part], self.offsets[part], self.sums[part])
+        return LineRows(self.segment, self.rows[part], self.texts[part], self.offsets[part], self.checksums[part])
 
 
 class DiskRows:
@@ -86,7 +86,7 @@ class DiskRows:
         self._read = read
         self._addresses = array("Q")
         self._lengths = array("I")
-        self._sums = array("I")
+        self._checksums = array("I")
         self._in_memory: dict[int, bytes] = {}
 
     def extend(self, batch: LineRows[Any]) -> None:
@@ -98,7 +98,7 @@ class DiskRows:
                     self._in_memory[len(self._addresses) + index] = batch.texts[index]
         self._addresses.extend([base | max(offset, 0) for offset in batch.offsets])
         self._lengths.extend(map(len, batch.texts))
-        self._sums.extend(batch.sums)
+        self._checksums.extend(batch.checksums)
 
     def replace(self, number: int, segment: int, offset: int, text: bytes) -> None:
         """Replace the text of row `number`."""
@@ -106,11 +106,11 @@ class DiskRows:
         if offset < 0:
             self._in_memory[number] = text
         self._addresses[number] = segment << _OFFSET_BITS | max(offset, 0)
-        self._lengths[number], self._sums[number] = len(text), zlib.crc32(text)
+        self._lengths[number], self._checksums[number] = len(text), zlib.crc32(text)
 
     def move(self, number: int, segment: int, offset: int, text: bytes) -> None:
         """Read the text of row `number` from another address from now on, if it is still this text."""
-        is_same = self._lengths[number] == len(text) and self._sums[number] == zlib.crc32(text)
+        is_same = self._lengths[number] == len(text) and self._checksums[number] == zlib.crc32(text)
         if is_same and number not in self._in_memory:
             self._addresses[number] = segment << _OFFSET_BITS | offset
 
@@ -124,7 +124,7 @@ class DiskRows:
             text = self._read(segment, offset, offset + self._lengths[number])
         except OSError as problem:
             raise Unavailable(f"segment {segment} does not read back at offset {offset}: {problem}") from problem
-        if zlib.crc32(text) != self._sums[number]:
+        if zlib.crc32(text) != self._checksums[number]:
             raise Unavailable(f"segment {segment} does not read back at offset {offset}; run `knowhub doctor`")
         return text
 
@@ -152,12 +152,12 @@ class ChangeNumbers:
             self._rows.extend(range(first, first + len(changes)))
         else:
             for row, change in enumerate(changes, first):
-                self._note(row, change)
+                self._add_to_index(row, change)
 
     def replace(self, row: int, change: int) -> None:
-        """Note that a change has rewritten a row."""
+        """Store that a change has rewritten a row."""
         self._of_row[row] = change
-        self._note(row, change)
+        self._add_to_index(row, change)
 
     def of(self, row: int) -> int:
         """Return the change that last wrote a row."""
@@ -178,7 +178,7 @@ class ChangeNumbers:
             later = sorted([*later, *others])
         return ((number, row) for number, row in later if self._of_row[row] == number)
 
-    def _note(self, row: int, change: int) -> None:
+    def _add_to_index(self, row: int, change: int) -> None:
         if not self._ascending or change > self._ascending[-1]:
             self._ascending.append(change)
             self._rows.append(row)

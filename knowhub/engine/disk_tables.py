@@ -63,11 +63,11 @@ class DiskTable:
         self._buckets: dict[int, array[int]] = {}
 
     def load(self, texts: Sequence[bytes], numbers: Sequence[int], line: LogLine) -> None:
-        """Take in rows with their new content. A thousand new rows in one call cost little each."""
-        self._put(LineRows.find(self._read_row, texts, line), numbers)
+        """Store rows with their new content. A thousand new rows in one call cost little each."""
+        self._put(LineRows.locate(self._read_row, texts, line), numbers)
 
     def _put(self, batch: LineRows[KeyedRow], changes: Sequence[int]) -> None:
-        """Take in the rows of a line; `changes` has the change number of each."""
+        """Store the rows of a line; `changes` has the change number of each."""
         first = len(self._ids)
         numbers = list(map(self._numbers.setdefault, [row.id for row in batch.rows], count(first)))
         if numbers == list(range(first, first + len(numbers))):

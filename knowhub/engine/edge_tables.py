@@ -39,7 +39,7 @@ class EdgeTable:
     def __init__(self, schema: TableSchema[Any], storage: EdgeStorage[Any], sources: DiskTable, read: ReadText) -> None:
         if len(storage.labels) > _LABEL_MASK + 1:
             raise ValueError(f"{schema.name!r} has {len(storage.labels)} labels; {_LABEL_MASK + 1} are possible")
-        self._bodies = storage
+        self._storage = storage
         self._decode = _edge_decoder(storage.source_field, storage.target_field, storage.label_field).decode
         self._codes = {label: code for code, label in enumerate(storage.labels)}
         self._sources = sources
@@ -53,8 +53,8 @@ class EdgeTable:
         self._entries: list[array[int]] = []
 
     def load(self, texts: Sequence[bytes], _numbers: Sequence[int], line: LogLine) -> None:
-        """Take in edges with their new content. New edges, the most frequent case, cost least."""
-        batch = LineRows.find(self._decode, texts, line)
+        """Store edges with their new content. New edges, the most frequent case, cost least."""
+        batch = LineRows.locate(self._decode, texts, line)
         added = self._add_new(batch)
         self._texts.extend(batch.part(0, added))
         for index in range(added, len(batch.rows)):
@@ -84,12 +84,12 @@ class EdgeTable:
         if not edge:
             return None
         state = self._state[edge - 1]
-        return self._bodies.summarize(
-            *self._bodies.ends(row_id), self._bodies.labels[state & _LABEL_MASK], bool(state & _LIVE)
+        return self._storage.summarize(
+            *self._storage.ends(row_id), self._storage.labels[state & _LABEL_MASK], bool(state & _LIVE)
         )
 
     def rows(self) -> Iterator[Any]:
-        summarize, labels, id_at = self._bodies.summarize, self._bodies.labels, self._sources.id_at
+        summarize, labels, id_at = self._storage.summarize, self._storage.labels, self._sources.id_at
         for target, entries in zip(self._target_ids, self._entries, strict=True):
             for entry in entries:
                 yield summarize(id_at(entry >> _LABEL_BITS), target, labels[entry & _LABEL_MASK], _IS_LIVE)
@@ -98,17 +98,17 @@ class EdgeTable:
         raise TypeError("edges are not listed by their age")
 
     def lookup(self, index: str, key: Hashable) -> list[Any]:
-        if index == self._bodies.by_source.name:
+        if index == self._storage.by_source.name:
             return list(self._of_source(str(key)))
         return list(self.scan(index, key, None))
 
     def count(self, index: str, key: Hashable) -> int:
-        if index == self._bodies.by_target.name:
+        if index == self._storage.by_target.name:
             return len(self._entries_of(str(key)))
         return len(self.lookup(index, key))
 
     def scan(self, index: str, key: Hashable, at_least: int | None) -> Iterator[Any]:
-        if index == self._bodies.by_source.name:
+        if index == self._storage.by_source.name:
             return self._of_source(str(key))
         target, entries, code = self._split_key(index, key)
         start = 0 if at_least is None else bisect_left(entries, at_least << _LABEL_BITS)
@@ -125,13 +125,13 @@ class EdgeTable:
 
     def _split_key(self, index: str, key: Any) -> "tuple[str, Sequence[int], int | None]":  # noqa: ANN401 -- any key
         """Return the target in a key of an index, its entries, and the code of the label, if the key has one."""
-        target, code = (key, None) if index == self._bodies.by_target.name else (key[0], self._codes[key[1]])
+        target, code = (key, None) if index == self._storage.by_target.name else (key[0], self._codes[key[1]])
         return target, self._entries_of(target), code
 
     def _summaries(
         self, target: str, entries: "Sequence[int]", order: Iterable[int], code: int | None
     ) -> Iterator[Any]:
-        summarize, labels, id_at = self._bodies.summarize, self._bodies.labels, self._sources.id_at
+        summarize, labels, id_at = self._storage.summarize, self._storage.labels, self._sources.id_at
         for index in order:
             entry = entries[index]
             if code is None or entry & _LABEL_MASK == code:
@@ -144,7 +144,7 @@ class EdgeTable:
             state = self._state[edge - 1]
             if state & _LIVE:
                 target = self._target_ids[self._target[edge - 1]]
-                yield self._bodies.summarize(source_id, target, self._bodies.labels[state & _LABEL_MASK], _IS_LIVE)
+                yield self._storage.summarize(source_id, target, self._storage.labels[state & _LABEL_MASK], _IS_LIVE)
             edge = self._next[edge - 1]
 
     def _add_new(self, batch: LineRows[Any]) -> int:
@@ -173,7 +173,7 @@ class EdgeTable:
             if state & _LIVE and (not entries or entries[-1] < entry):
                 entries.append(entry)
             else:
-                self._list(target, source, 0, state)
+                self._update_entries(target, source, 0, state)
         return len(batch.rows)
 
     def _replace(self, batch: LineRows[Any]) -> None:
@@ -182,7 +182,7 @@ class EdgeTable:
         if source is None:
             raise KeyError(row.source)
         edge, state = self._find(source, target), self._codes[row.label] | (0 if row.deleted else _LIVE)
-        self._list(target, source, self._state[edge - 1], state)
+        self._update_entries(target, source, self._state[edge - 1], state)
         self._state[edge - 1] = state
         self._texts.replace(edge - 1, batch.segment, batch.offsets[0], batch.texts[0])
 
@@ -197,7 +197,7 @@ class EdgeTable:
         return number
 
     def _edge(self, row_id: str) -> int:
-        source_id, target_id = self._bodies.ends(row_id)
+        source_id, target_id = self._storage.ends(row_id)
         source, target = self._sources.number(source_id), self._target_numbers.get(target_id)
         return 0 if source is None or target is None else self._find(source, target)
 
@@ -211,7 +211,7 @@ class EdgeTable:
         # Sources that came since the last edge have none.
         return self._first[source] if source < len(self._first) else 0
 
-    def _list(self, target: int, source: int, old: int, new: int) -> None:
+    def _update_entries(self, target: int, source: int, old: int, new: int) -> None:
         if old == new:
             return
         entries = self._entries[target]

@@ -114,7 +114,7 @@ class RunningTotals:
         self._sums: dict[Hashable, dict[Hashable, int]] = {}
 
     def update(self, _number: int, old: Any, new: Any) -> None:  # noqa: ANN401 -- summaries of the table
-        """Take in that a row changed from one summary to another; None before the first."""
+        """Adjust the sums to a row whose summary changed; None before the first."""
         for (group, key), amount in self.difference(old, new).items():
             sums = self._sums.setdefault(group, {})
             total = sums.get(key, 0) + amount
@@ -161,7 +161,7 @@ class InMemoryTable:
         self._followers: Sequence[Any] = (*self._indexes.values(), *self._totals.values())
 
     def put(self, row_id: str, text: bytes, row: Row, change_number: int) -> None:
-        """Take in the new content of a row. Raises KeyError, TypeError or ValueError for a row of another shape."""
+        """Store the new content of a row. Raises KeyError, TypeError or ValueError for a row of another shape."""
         summary = None
         if self.summarize is not None:
             known = self._numbers.get(row_id)
@@ -170,7 +170,7 @@ class InMemoryTable:
         self.put_summary(row_id, text, row, summary)
 
     def put_summary(self, row_id: str, text: bytes, row: Row, summary: Any) -> None:  # noqa: ANN401 -- of the table's schema
-        """Take in the new content of a row, with its summary."""
+        """Store the new content of a row, with its summary."""
         text = self._add_defaults(text, row)
         number = self._numbers.get(row_id)
         old = None

@@ -17,11 +17,11 @@ from knowhub.engine.tables import RunningTotals
 class Overlay:
     """What a batch has decided for one account, or what a plan would change, over the rows as they are."""
 
-    def __init__(self, below: "RowSource") -> None:
+    def __init__(self, underlying: "RowSource") -> None:
         self._tables: dict[str, OverlayTable] = {}
         self._undos: dict[str, str] = {}
-        self.below = below
-        self.schemas: TableSchemas = below.schemas
+        self.underlying = underlying
+        self.schemas: TableSchemas = underlying.schemas
 
     @property
     def changed_keys(self) -> Sequence[tuple[str, str]]:
@@ -36,22 +36,22 @@ class Overlay:
         table = self._tables.get(collection)
         if table is None:
             schema = self.schemas.get(collection) or TableSchema[Any](collection)
-            table = OverlayTable(self.below.table(collection), schema, self)
+            table = OverlayTable(self.underlying.table(collection), schema, self)
         summary = table.put(row_id, row, text, change_number)
         self._tables[collection] = table
         return summary
 
-    def note_undo(self, undo_of: str, operation_id: str) -> None:
+    def record_undo(self, undo_of: str, operation_id: str) -> None:
         """Remember which operation undid which."""
         self._undos[undo_of] = operation_id
 
     def table(self, name: str) -> "Table | OverlayTable":
         """Return the rows of a collection."""
         changed = self._tables.get(name)
-        return self.below.table(name) if changed is None else changed
+        return self.underlying.table(name) if changed is None else changed
 
     def undo_of(self, operation_id: str) -> str | None:
-        return self._undos.get(operation_id) or self.below.undo_of(operation_id)
+        return self._undos.get(operation_id) or self.underlying.undo_of(operation_id)
 
 
 class OverlayTable:
@@ -61,13 +61,13 @@ class OverlayTable:
     whoever reads it looks at the row's newest summary.
     """
 
-    def __init__(self, below: "Table | OverlayTable", schema: TableSchema[Any], overlay: Overlay) -> None:
+    def __init__(self, underlying: "Table | OverlayTable", schema: TableSchema[Any], overlay: Overlay) -> None:
         self.texts: dict[str, bytes] = {}
         self.summaries: dict[str, Any] = {}
-        self._below = below
+        self._underlying = underlying
         self._schema = schema
         self._overlay = overlay
-        self._first_number = len(below)
+        self._first_number = len(underlying)
         self._new_numbers: dict[str, int] = {}
         self._changed_ids: list[str] = []
         self._indexes: dict[str, dict[Hashable, dict[str, None]]] = {}
@@ -97,31 +97,31 @@ class OverlayTable:
 
     def number(self, row_id: str) -> int | None:
         number = self._new_numbers.get(row_id)
-        return self._below.number(row_id) if number is None else number
+        return self._underlying.number(row_id) if number is None else number
 
     def text(self, row_id: str) -> bytes | None:
         text = self.texts.get(row_id)
-        return self._below.text(row_id) if text is None else text
+        return self._underlying.text(row_id) if text is None else text
 
     def summary(self, row_id: str) -> Any:  # noqa: ANN401 -- of the table's schema
         summary = self.summaries.get(row_id)
-        return self._below.summary(row_id) if summary is None else summary
+        return self._underlying.summary(row_id) if summary is None else summary
 
     def rows(self) -> Iterator[Any]:
         live = sorted((row for row in self.summaries.values() if row.live), key=self._age)
-        return merge(self._unchanged(self._below.rows()), live, key=self._age)
+        return merge(self._unchanged(self._underlying.rows()), live, key=self._age)
 
     def rows_desc(self, below: int | None, *, of_deleted: bool) -> Iterator[Any]:
         here = [row for row in self.summaries.values() if row.live or of_deleted]
         if below is not None:
             here = [row for row in here if self._age(row) < below]
         here.sort(key=self._age, reverse=True)
-        found = self._unchanged(self._below.rows_desc(below, of_deleted=of_deleted))
+        found = self._unchanged(self._underlying.rows_desc(below, of_deleted=of_deleted))
         return merge(found, here, key=self._age, reverse=True)
 
     def lookup(self, index: str, key: Hashable) -> list[Any]:
         declared = self._schema.index(index)
-        unchanged = list(self._unchanged(self._below.lookup(index, key)))
+        unchanged = list(self._unchanged(self._underlying.lookup(index, key)))
         here = self._find(declared, key)
         return sorted([*unchanged, *here], key=declared.order or self._age) if here else unchanged
 
@@ -132,7 +132,7 @@ class OverlayTable:
         declared = self._schema.index(index)
         order = declared.order or self._age
         here = [row for row in self._find(declared, key) if at_least is None or order(row) >= at_least]
-        return merge(self._unchanged(self._below.scan(index, key, at_least)), sorted(here, key=order), key=order)
+        return merge(self._unchanged(self._underlying.scan(index, key, at_least)), sorted(here, key=order), key=order)
 
     def scan_desc(self, index: str, keys: Iterable[Hashable], below: Any) -> Iterator[Any]:  # noqa: ANN401 -- any JSON
         declared, keys = self._schema.index(index), list(keys)
@@ -140,13 +140,13 @@ class OverlayTable:
         rows = {row.id: row for key in keys for row in self._find(declared, key)}
         here = [row for row in rows.values() if below is None or order(row) < below]
         here.sort(key=order, reverse=True)
-        return merge(self._unchanged(self._below.scan_desc(index, keys, below)), here, key=order, reverse=True)
+        return merge(self._unchanged(self._underlying.scan_desc(index, keys, below)), here, key=order, reverse=True)
 
     def totals(self, name: str, group: Hashable) -> Mapping[Hashable, int]:
         declared = next(totals for totals in self._schema.totals if totals.name == name)
-        sums, running = dict(self._below.totals(name, group)), RunningTotals(declared)
+        sums, running = dict(self._underlying.totals(name, group)), RunningTotals(declared)
         for row_id, row in self.summaries.items():
-            for (changed_group, key), amount in running.difference(self._below.summary(row_id), row).items():
+            for (changed_group, key), amount in running.difference(self._underlying.summary(row_id), row).items():
                 if changed_group == group:
                     sums[key] = sums.get(key, 0) + amount
         return {key: total for key, total in sums.items() if total}
@@ -206,7 +206,7 @@ class AccountView:
         return None if text is None else orjson.loads(text)
 
     def get_acknowledged(self, collection: str, row_id: str) -> Row | None:
-        source = self.source.below if isinstance(self.source, Overlay) else self.source
+        source = self.source.underlying if isinstance(self.source, Overlay) else self.source
         text = source.table(collection).text(row_id)
         return None if text is None else orjson.loads(text)
 

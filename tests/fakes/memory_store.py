@@ -80,7 +80,7 @@ class MemoryStore:
             line = LogLine(item.operation.seq, 0, item.line)
             self.account(account).load(item.operation.seq, item.changes, line)
             if item.operation.undo_of is not None:
-                self.account(account).note_undo(item.operation.undo_of, item.operation.operation_id)
+                self.account(account).record_undo(item.operation.undo_of, item.operation.operation_id)
             for subscriber, collections in self._subscriptions:
                 all_changes = item.operation.changes
                 changes = [change for change in all_changes if collections is None or change.collection in collections]

@@ -166,7 +166,7 @@ class Batch:
             number = change_number(operation.seq, position)
             change.summary = overlay.put(change.collection, change.id, change.row, change.after, number)
         if operation.undo_of is not None:
-            overlay.note_undo(operation.undo_of, operation.operation_id)
+            overlay.record_undo(operation.undo_of, operation.operation_id)
 
 
 def key_name(account: str, key: IdempotencyKey) -> tuple[str, ...]:
