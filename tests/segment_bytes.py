@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from knowhub.stores.files.log.change_log import ChangeLog, Line, lines_of
+from knowhub.stores.files.log.change_log import ChangeLog, Line, split_lines
 from knowhub.stores.files.log.log_line import BaseHeader
 from knowhub.stores.files.log.log_reader import Damage, LogReader
 
@@ -36,7 +36,7 @@ class _SegmentBytes(ChangeLog):
         return Path("segment")
 
     def lines(self, number: int, start: int, end: int) -> Iterator[Line]:
-        return lines_of(0, self._data[start - self._start : end - self._start], start)
+        return split_lines(0, self._data[start - self._start : end - self._start], start)
 
 
 class _Lines:

@@ -45,9 +45,8 @@ class Draft:
     """What a decision wants written. `reply` is what an answer needs beyond the rows, kept for retries.
 
     `agent_io` is what a language model was asked and said on the way, one object a call. `note` is not written: the
-    later decisions of its group may read it. Rows of a draft that `is_checked` are not held against the
-    rules of their collections again: a save or an undo has done that, and a restored snapshot has them as they once
-    were.
+    later decisions of its group may read it. The store does not check the rows of a draft that `is_checked` against
+    the rules of their collections: a save or an undo has done that, and a restored row was checked when it was new.
     """
 
     op: str
@@ -197,7 +196,7 @@ class Plan(View, Protocol):
     """A view of rows as they would be. What is put into it is seen by this view only, and is not written."""
 
     def put(self, collection: str, row_id: str, row: Row) -> None:
-        """Take in the new content of a row. Raises KeyError, TypeError or ValueError for a row of another shape."""
+        """Store the new content of a row. Raises KeyError, TypeError or ValueError for a row of another shape."""
 
 
 Decide: TypeAlias = Callable[[ViewT], "Draft | Unchanged"]
@@ -247,7 +246,7 @@ class Reads(Protocol):
     """A store that can be read."""
 
     async def refresh(self, account: str | None = None) -> None:
-        """Take in what other processes have acknowledged in an account, or in all.
+        """Apply what other processes have acknowledged in an account, or in all.
 
         Costs one memory read when there is nothing.
         """
@@ -314,7 +313,7 @@ def make_tombstone(row: Row, now: float) -> dict[str, Any]:
 
 
 def next_of(changed: Row, before: Row, now: float) -> dict[str, Any]:
-    """Return what a row now says as the version after `before`, changed at `now` (Unix time, in seconds)."""
+    """Return a changed row as the version after `before`, changed at `now` (Unix time, in seconds)."""
     return {**changed, "version": next_version(before), "updated_at": clock.iso(now)}
 
 

@@ -91,7 +91,7 @@ Progress = Callable[[int, int], None]
 
 
 class Prepared(Protocol):
-    """A snapshot that was checked and held against the log, up to operation `last_seq`, for one account."""
+    """A snapshot that was checked and compared with the log, up to operation `last_seq`, for one account."""
 
     @property
     def last_seq(self) -> int:
@@ -225,7 +225,7 @@ class Snapshots:
 
 
 class _Plan:
-    """What a restore is to write, kept right while others go on writing."""
+    """What a restore is to write, updated while others go on writing."""
 
     def __init__(
         self,
@@ -268,7 +268,7 @@ class _Plan:
         )
 
     async def catch_up(self, progress: Progress) -> None:
-        """Take in what was written since, and part what has to be written into operations."""
+        """Apply what was written since, and split what has to be written into operations."""
         await self._store.refresh(self._ctx.account)
         newest = self._store.last_seq
         self._update_changed(self._store.view(self._ctx.account))
@@ -300,7 +300,7 @@ class _Plan:
                 rows = ((key, self._row(view, key)) for key in all_keys)
                 writes = [Write(*key, row) for key, row in rows if row is not None]
                 if not writes and is_last:
-                    # It speaks for all of them, and what has no rows could not be undone: part the rest anew.
+                    # It answers for all of them, and without rows it could not be undone: split the rest again.
                     raise LogChanged
                 if not writes:
                     return Unchanged()

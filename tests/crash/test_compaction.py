@@ -10,7 +10,7 @@ import pytest
 
 from knowhub.core.errors import NotFound
 from knowhub.stores.files.filesystem import FileSystem
-from knowhub.stores.files.lock import share
+from knowhub.stores.files.lock import lock_shared
 from knowhub.stores.files.subprocess_runner import run_in_process, run_in_subprocess
 from tests.builders import FakeClock, domain_on, local, new_knowledge, open_files, retry_key
 from tests.crash.compaction_store import (
@@ -282,7 +282,7 @@ async def test_segments_open_in_another_process_are_dropped_later(tmp_path: Path
 
         async def while_one_looks(name: str, root: Path, arguments: Mapping[str, Any]) -> dict[str, Any]:
             looking.append(os.open(oldest, os.O_RDONLY))
-            share(looking[0])
+            lock_shared(looking[0])
             return await run_in_process(FileSystem())(name, root, arguments)
 
         done = await store.compact(0.0, while_one_looks)

@@ -275,7 +275,7 @@ class GroupCommit:
         replica, key = self._replica, request.idempotency
         if key is not None:
             try:
-                answers = await replica.idempotency_keys.answers(replica.history, request.account, key, batch.now)
+                answers = await replica.idempotency_keys.find_answers(replica.history, request.account, key, batch.now)
             except KnowHubError as problem:
                 batch.answers.append((request, problem))
                 return

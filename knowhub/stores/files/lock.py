@@ -207,7 +207,7 @@ def is_free(files: FileSystem, path: Path) -> bool:
         files.close(descriptor)
 
 
-def share(descriptor: int) -> None:
+def lock_shared(descriptor: int) -> None:
     """Take a shared lock on an open file; it waits for an exclusive one, which nobody keeps for long."""
     fcntl.flock(descriptor, fcntl.LOCK_SH)
 

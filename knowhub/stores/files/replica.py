@@ -26,7 +26,7 @@ class Subscriber(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class _Used:
+class _UsedKey:
     seq: int
     timestamp: float
     key: IdempotencyKey
@@ -37,13 +37,13 @@ class IdempotencyKeys:
 
     def __init__(self, lifetime_s: float) -> None:
         self._lifetime_s = lifetime_s
-        self._used: dict[tuple[str, ...], _Used] = {}
+        self._used: dict[tuple[str, ...], _UsedKey] = {}
 
     def remember(self, operation: Operation, key: IdempotencyKey, now: float) -> None:
         if operation.timestamp + self._lifetime_s < now:
             return
         self._drop_expired(now)
-        self._used[key_name(operation.account, key)] = _Used(operation.seq, operation.timestamp, key)
+        self._used[key_name(operation.account, key)] = _UsedKey(operation.seq, operation.timestamp, key)
 
     def find(self, account: str, key: IdempotencyKey, now: float) -> int | None:
         """Return the sequence number of the operation that answered this key. Raises InvalidInput on another body."""
@@ -54,7 +54,9 @@ class IdempotencyKeys:
             raise InvalidInput.of("Idempotency-Key", "was used with another body; choose a new key for a new request")
         return used.seq
 
-    async def answers(self, history: History, account: str, key: IdempotencyKey, now: float) -> Sequence[Committed]:
+    async def find_answers(
+        self, history: History, account: str, key: IdempotencyKey, now: float
+    ) -> Sequence[Committed]:
         """Return all that the request of this key wrote; nothing for a fresh one.
 
         Raises InvalidInput as `find`, and Conflict where what it wrote was erased since: the first answer is gone.
@@ -151,7 +153,7 @@ class Replica:
         if operation.idempotency is not None:
             self.idempotency_keys.remember(operation, operation.idempotency, self.last_time)
         if operation.undo_of is not None:
-            self._get_or_create(operation.account).note_undo(operation.undo_of, operation.operation_id)
+            self._get_or_create(operation.account).record_undo(operation.undo_of, operation.operation_id)
         if operation.op.startswith(ERASING):
             self.last_erase_seq = operation.seq
 
@@ -249,7 +251,7 @@ class LogFollower:
 
     def _move_to(self, position: Position) -> None:
         # What others have not yet read from here on, no compaction may drop.
-        self._log.hold(position.segment)
+        self._log.lock_segment(position.segment)
         self.position = position
 
     def _apply_to(self, end: int, limit: int) -> bool:

@@ -182,7 +182,7 @@ class FileStore:
         if idempotency is None:
             return None
         keys = self._replica.idempotency_keys
-        return next(iter(await keys.answers(self.history, account, idempotency, self._clock.now())), None)
+        return next(iter(await keys.find_answers(self.history, account, idempotency, self._clock.now())), None)
 
     async def operation(self, account: str, operation_id: str) -> Operation | None:
         return await self.history.find(account, operation_id)

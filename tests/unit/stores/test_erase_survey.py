@@ -18,7 +18,7 @@ from knowhub.stores.files.erasing.erase_plan import ErasePlan, plan_erase
 from knowhub.stores.files.erasing.eraser import ErasureFollowUp
 from knowhub.stores.files.erasing.line_eraser import Target
 from knowhub.stores.files.filesystem import FileSystem
-from knowhub.stores.files.lock import Position, share
+from knowhub.stores.files.lock import Position, lock_shared
 from knowhub.stores.files.store import FileStore
 from knowhub.wiring.collections import COLLECTIONS
 from tests.builders import caller, knowledge_row, local, new_knowledge, open_files
@@ -157,7 +157,7 @@ async def test_an_erasure_is_refused_during_a_restore_and_removes_leftovers(tmp_
         (scratch / "segment-00000001.jsonl").write_text(SECRET)
         # A running restore does the same.
         restoring = os.open(scratch.parent, os.O_RDONLY)
-        share(restoring)
+        lock_shared(restoring)
 
         with pytest.raises(Conflict, match="being made or restored"):
             await hub.operations.erasure.erase(local(), KNOWLEDGE, known)

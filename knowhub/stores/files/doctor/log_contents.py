@@ -69,7 +69,7 @@ class LogContents(Replica):
     def load_rows(self, line: Line) -> None:
         """Load a line of the base. Raises one of SHAPE_ERRORS for another line."""
         super().load_rows(line)
-        self._note_rows(line.record or {})
+        self._add_to_checks(line.record or {})
 
     def load_operation(self, line: Line) -> None:
         """Load the line of an operation. Raises one of SHAPE_ERRORS for another line."""
@@ -77,9 +77,9 @@ class LogContents(Replica):
         record = line.record or {}
         if record["op"] == LOST_OPERATION:
             self.lost.append(record["seq"])
-        self._note_rows(record)
+        self._add_to_checks(record)
 
-    def _note_rows(self, record: Mapping[str, Any]) -> None:
+    def _add_to_checks(self, record: Mapping[str, Any]) -> None:
         for change in record.get("changes", ()):
             for check in self._row_checks:
                 check.add(record["account"], change["collection"], change["after"])

@@ -51,10 +51,10 @@ def repair(
     check_log(files, directory)
     if not files.names(directory.change_log):
         return []
-    with _alone(files, directory) as lock:
+    with _lock_directory(files, directory) as lock:
         done: list[Finding] = []
         try:
-            with _read_whole(files, directory, lock, collections) as (end, read):
+            with _read_log(files, directory, lock, collections) as (end, read):
                 is_damaged = read.is_damaged or end.vanished is not None
         except ValueError:
             raise Unavailable("change_log/ holds a file whose name is no number; move it out of there") from None
@@ -63,13 +63,16 @@ def repair(
         for folder in (directory.change_log, directory.snapshots):
             for name in remove_partial_files(files, folder):
                 done.append(_note(folder / name, "was left over from a write that was broken off; removed"))
-        done += _rebuild(files, directory, lock, collections, projections)
+        done += _discard_wrong_files(files, directory, lock, collections, projections)
     return done
 
 
 @contextmanager
-def _alone(files: FileSystem, directory: DataDirectory) -> Iterator[LockFile]:
-    """Hold KEEPER and LOCK; no segment is open then, and whoever opens the directory waits for LOCK first."""
+def _lock_directory(files: FileSystem, directory: DataDirectory) -> Iterator[LockFile]:
+    """Hold KEEPER and LOCK while no process has a segment open. Raises Conflict if one has.
+
+    A process that opens the directory waits for LOCK first.
+    """
     segments = [
         directory.change_log / name for name in files.names(directory.change_log) if name.startswith("segment-")
     ]
@@ -84,7 +87,7 @@ def _alone(files: FileSystem, directory: DataDirectory) -> Iterator[LockFile]:
 
 
 @contextmanager
-def _read_whole(
+def _read_log(
     files: FileSystem, directory: DataDirectory, lock: LockFile, collections: Collections
 ) -> Iterator[tuple[LogBounds, LogContents]]:
     with closing(ChangeLog(files, directory.change_log)) as log:
@@ -107,7 +110,7 @@ def _move_records(files: FileSystem, directory: DataDirectory) -> Iterator[Findi
         yield _note(path, detail)
 
 
-def _rebuild(
+def _discard_wrong_files(
     files: FileSystem,
     directory: DataDirectory,
     lock: LockFile,
@@ -115,7 +118,7 @@ def _rebuild(
     projections: ProjectionsOf,
 ) -> Iterator[Finding]:
     """Remove derived files that differ from the log. The next leader builds them again."""
-    with _read_whole(files, directory, lock, collections) as (_, read):
+    with _read_log(files, directory, lock, collections) as (_, read):
         for projection, finding, is_right in check_projections(projections(read), read):
             if not is_right:
                 projection.discard()
@@ -193,7 +196,7 @@ class _LogRepair:
         base, findings = self._write_base(segments)
         done += [
             *findings,
-            *(finding for segment in segments for finding in self._put_aside(segment.number, segment.bad)),
+            *(finding for segment in segments for finding in self._quarantine_lines(segment.number, segment.bad)),
         ]
         known = {seq for segment in segments for seq in segment.lines}
         last = max([self._last_seq, *known])
@@ -305,7 +308,7 @@ class _LogRepair:
                 bad.append(line.data)
         if self._base_header is not None and not bad and rows == expected:
             return self._log.name(number), []
-        done = self._put_aside(number, bad)
+        done = self._quarantine_lines(number, bad)
         if self._base_header is None:
             following = next((seq for segment in segments if (seq := segment.first_seq) is not None), 1)
             self._base_header = BaseHeader(
@@ -317,8 +320,8 @@ class _LogRepair:
         kept = f"{rows} rows of it are kept; by its end it held {expected or 'an unknown number'}"
         return name, [*done, _note(self._log.path(number), kept)]
 
-    def _put_aside(self, number: int, bad: Sequence[bytes]) -> list[Finding]:
-        """Store the lines of a file that are not kept in the quarantine."""
+    def _quarantine_lines(self, number: int, bad: Sequence[bytes]) -> list[Finding]:
+        """Store lines of a file in the quarantine."""
         path, data = self._log.path(number), b"".join(bad)
         if not bad:
             return []

@@ -12,7 +12,7 @@ from typing import Any
 from knowhub.core.operation import Operation
 from knowhub.engine.disk_rows import LogLine
 from knowhub.stores.files.filesystem import FileSystem, read_range, replace_file, write_all
-from knowhub.stores.files.lock import share, unlock
+from knowhub.stores.files.lock import lock_shared, unlock
 from knowhub.stores.files.log.log_line import (
     BASE,
     BaseHeader,
@@ -42,7 +42,7 @@ class ChangeLog(ActiveFiles):
     def __init__(self, files: FileSystem, folder: Path) -> None:
         super().__init__(files, folder)
         self._readers: dict[int, int] = {}
-        self._held: int | None = None
+        self._locked_segment: int | None = None
         self._writer: tuple[int, int] | None = None
         self._replaced: list[int] = []
         self._manifest: int | None = None
@@ -56,7 +56,7 @@ class ChangeLog(ActiveFiles):
         for descriptor in self._readers.values():
             self._files.close(descriptor)
         self._readers.clear()
-        self._held = None
+        self._locked_segment = None
         self.close_writer()
 
     def close_writer(self) -> None:
@@ -76,8 +76,8 @@ class ChangeLog(ActiveFiles):
         self._replaced += [self._readers.pop(number) for number in replaced if number in self._readers]
         if self._writer is not None and self._writer[0] in replaced:
             self.close_writer()
-        if self._held in replaced:
-            share(self._reader(self._held))
+        if self._locked_segment in replaced:
+            lock_shared(self._reader(self._locked_segment))
 
     def close_replaced(self) -> None:
         """Close the files that a rewrite has replaced. Freeing the room of a large one takes tens of milliseconds."""
@@ -90,7 +90,7 @@ class ChangeLog(ActiveFiles):
             descriptor = self._files.open(self.folder / MANIFEST, os.O_RDONLY)
         except FileNotFoundError:
             return
-        share(descriptor)
+        lock_shared(descriptor)
         before, self._manifest = self._manifest, descriptor
         if before is not None:
             self._files.close(before)
@@ -130,13 +130,13 @@ class ChangeLog(ActiveFiles):
         following, _ = self.header(number + 1)
         return following.previous_length if following is not None else None
 
-    def hold(self, segment: int) -> None:
-        """Lock a segment, so that no compaction removes it or a later one. Unlocks the segment before."""
-        if segment != self._held:
-            share(self._reader(segment))
-            if self._held is not None:
-                unlock(self._reader(self._held))
-            self._held = segment
+    def lock_segment(self, segment: int) -> None:
+        """Lock a segment, so that no compaction removes it or a later one; unlock the one before."""
+        if segment != self._locked_segment:
+            lock_shared(self._reader(segment))
+            if self._locked_segment is not None:
+                unlock(self._reader(self._locked_segment))
+            self._locked_segment = segment
 
     def release_before(self, base: int) -> list[int]:
         """Return the descriptors of the files that a base replaces; the caller closes them."""
@@ -192,7 +192,7 @@ class ChangeLog(ActiveFiles):
     def lines(self, number: int, start: int, end: int) -> Iterator["Line"]:
         """Yield the lines that begin between two offsets, a few megabytes in memory at a time."""
         for offset, piece in self.chunks(number, start, end):
-            yield from lines_of(number, piece, offset)
+            yield from split_lines(number, piece, offset)
 
     def chunks(self, number: int, start: int, end: int) -> Iterator[tuple[int, bytes]]:
         """Yield the bytes between two offsets in chunks of complete lines, with their offsets.
@@ -278,7 +278,7 @@ class Line(LogLine):
         return self._base_line
 
 
-def lines_of(segment: int, data: bytes, start: int) -> Iterator[Line]:
+def split_lines(segment: int, data: bytes, start: int) -> Iterator[Line]:
     """Split bytes that begin at offset `start` into lines. A last line without newline is not valid."""
     begin = 0
     while begin < len(data):

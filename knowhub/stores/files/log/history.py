@@ -35,7 +35,7 @@ class History:
         self._log = log
         self.damage: list[Damage] = []
         # The first item is the operation after the base.
-        self._places = array("Q")
+        self._addresses = array("Q")
         # A line keeps its length: an erase fills it up with spaces.
         self._lengths = array("Q")
         self._groups: dict[str, list[int]] = {}
@@ -45,11 +45,11 @@ class History:
 
     @property
     def last_seq(self) -> int:
-        return self.base_seq + len(self._places)
+        return self.base_seq + len(self._addresses)
 
     def begin_after(self, base_seq: int, checksum: str) -> None:
         """Forget the operations up to `base_seq`, whose line had this `checksum`: they are in a base now."""
-        del self._places[: base_seq - self.base_seq]
+        del self._addresses[: base_seq - self.base_seq]
         del self._lengths[: base_seq - self.base_seq]
         self.base_seq, self._base_checksum = base_seq, checksum
         self._groups = {group_id: seqs for group_id, seqs in self._groups.items() if seqs[-1] > base_seq}
@@ -67,7 +67,7 @@ class History:
         # Damaged lines leave a hole in the sequence.
         hole = [0] * (seq - self.last_seq - 1)
         self._lengths.extend([*hole, len(line.data)])
-        self._places.extend([*hole, line.segment << _OFFSET_BITS | line.offset])
+        self._addresses.extend([*hole, line.segment << _OFFSET_BITS | line.offset])
         self._seqs_by_account.setdefault(operation.account, array("Q")).append(seq)
         if operation.group is not None:
             self._groups.setdefault(operation.group.id, []).append(seq)
@@ -184,8 +184,8 @@ class History:
     def _find_span(self, seq: int) -> tuple[int, int, int] | None:
         """Return the segment of an operation's line and the offsets of its beginning and end; None if there is none."""
         index = seq - self.base_seq - 1
-        place = self._places[index] if 0 <= index < len(self._places) else 0
-        if not place:
+        address = self._addresses[index] if 0 <= index < len(self._addresses) else 0
+        if not address:
             return None
-        offset = place & _OFFSET_MASK
-        return place >> _OFFSET_BITS, offset, offset + self._lengths[index]
+        offset = address & _OFFSET_MASK
+        return address >> _OFFSET_BITS, offset, offset + self._lengths[index]

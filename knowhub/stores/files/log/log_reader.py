@@ -168,7 +168,7 @@ class LogBounds:
 
 
 class LogReader:
-    """Hands the good lines of a log to a sink, and names all others. Behind damage it reads on.
+    """Passes the good lines of a log to a sink, and reports all others. It reads on after damage.
 
     `ends` says where the lines of each segment end that count, `offset` where the last good line ends. `log_id`,
     `generation` and `last_seq` are those that the log had at that line.
@@ -291,16 +291,16 @@ class DamagedLog(Unavailable):
         self.reason = reason
 
 
-Take: TypeAlias = Callable[[str, Sequence[LoadedChange], int], None]
+OnRows: TypeAlias = Callable[[str, Sequence[LoadedChange], int], None]
 """Receives the rows of a line: the account, the rows, and the operation's number; of a base, that of its newest one."""
 
 
 class StrictLogReader(LogReader):
-    """Reads a log that must not have any damage: the first that is found is raised as DamagedLog."""
+    """Reads a log that must not be damaged: raises DamagedLog for the first damage."""
 
-    def __init__(self, log: ChangeLog, take: Take) -> None:
+    def __init__(self, log: ChangeLog, on_rows: OnRows) -> None:
         super().__init__(log, self)
-        self._take = take
+        self._on_rows = on_rows
         self._base_checksum = ""
         self._last_line = b""
 
@@ -320,23 +320,25 @@ class StrictLogReader(LogReader):
     def load_rows(self, line: Line) -> None:
         """See `LogSink`."""
         read = line.base_line or decode_base_line(line.data)
-        self._take(read.account or "", read.changes or (), self.last_seq)
+        self._on_rows(read.account or "", read.changes or (), self.last_seq)
 
     def load_operation(self, line: Line) -> None:
         """See `LogSink`."""
         operation = line.operation or decode_operation(line.data)
-        self._take(operation.account, operation.changes, operation.seq)
+        self._on_rows(operation.account, operation.changes, operation.seq)
         self._last_line = line.data
 
 
-def read_log(files: FileSystem, folder: Path, take: Take, *, end: tuple[int, int] | None = None) -> StrictLogReader:
-    """Give the rows of a change_log folder, from its base on, to `take`, line by line; nothing is written.
+def read_log(
+    files: FileSystem, folder: Path, on_rows: OnRows, *, end: tuple[int, int] | None = None
+) -> StrictLogReader:
+    """Pass the rows of a change_log folder, from its base on, to `on_rows`, line by line; nothing is written.
 
     All up to `end`, a segment and an offset, is durable; without it that is all of the log. Raises DamagedLog for the
     first thing that is wrong, and OSError.
     """
     with closing(ChangeLog(files, folder)) as log:
-        read = StrictLogReader(log, take)
+        read = StrictLogReader(log, on_rows)
         read.read(LogBounds.until(log, end))
     return read
 
@@ -352,9 +354,9 @@ def latest_rows(
     """
     rows: dict[tuple[str, str], bytes] = {}
 
-    def take(of: str, changes: Sequence[LoadedChange], _seq: int) -> None:
+    def on_rows(of: str, changes: Sequence[LoadedChange], _seq: int) -> None:
         texts = {(change.collection, change.id): row_text(change) for change in changes}
         if of == account:
             rows.update(texts)
 
-    return read_log(files, folder, take, end=end), rows
+    return read_log(files, folder, on_rows, end=end), rows

@@ -1,6 +1,6 @@
 """Snapshots as archives: what the first member, `manifest.json`, says of the others; reading and writing.
 
-Anybody may have made a snapshot that is read: nothing of a member is believed before it was checked.
+Anybody may have made a snapshot that is read: nothing in it is trusted before it was checked.
 """
 
 import errno
@@ -34,7 +34,7 @@ _MEMBER_NAME: Final = r"^(?:FORMAT|keys/keyring\.json|change_log/(?:segment|base
 
 
 class DamagedSnapshot(InvalidInput):
-    """A snapshot that is not to be restored: `member` is the part that is wrong, by its name in the archive."""
+    """A snapshot that must not be restored. `member` is the name of the damaged part in the archive."""
 
     def __init__(self, archive: str, member: str, reason: str) -> None:
         super().__init__(f"{archive}: {member}: {reason}", [FieldError(member, reason)])
@@ -75,7 +75,7 @@ _ROOM_TO_LEAVE = 64 * 1024 * 1024
 
 
 def read_manifest(files: FileSystem, archive: Path) -> Manifest:
-    """Read what a snapshot says of itself, and nothing else. Raises DamagedSnapshot and OSError."""
+    """Read the manifest of a snapshot, and nothing else. Raises DamagedSnapshot and OSError."""
     with _open(files, archive) as members:
         return members.manifest()
 
@@ -136,13 +136,13 @@ class _Members:
     def manifest(self, max_bytes: int | None = None) -> Manifest:
         """Read the first member, which must name at most `max_bytes`. Raises DamagedSnapshot."""
         self._member = MANIFEST
-        member = self._next()
+        member = self._next_header()
         if member is None or member.name != MANIFEST:
             raise self._make_error("is not the first member")
         self._check_kind(member)
         if member.size > MAX_MANIFEST_BYTES:
             raise self._make_error(f"is longer than {MAX_MANIFEST_BYTES} bytes")
-        text = self._exactly(member.size)
+        text = self._read_exactly(member.size)
         self._skip_padding(member.size)
         try:
             manifest = msgspec.json.decode(text, type=Manifest)
@@ -160,7 +160,7 @@ class _Members:
         """
         waiting = dict(manifest.members)
         self._check_layout(manifest)
-        while (member := self._next()) is not None:
+        while (member := self._next_header()) is not None:
             self._member = member.name
             self._check_kind(member)
             if member.name not in manifest.members:
@@ -175,7 +175,7 @@ class _Members:
             self._member = name
             raise self._make_error("is missing")
         self._member = "the archive"
-        rest = self._up_to(_MAX_PADDING_BYTES)
+        rest = self._read_up_to(_MAX_PADDING_BYTES)
         if any(rest) or len(rest) == _MAX_PADDING_BYTES:
             raise self._make_error("goes on behind its end")
 
@@ -188,9 +188,9 @@ class _Members:
             if not any(name.startswith(needed) for name in manifest.members):
                 raise self._make_error(f"names no {needed}")
 
-    def _next(self) -> tarfile.TarInfo | None:
+    def _next_header(self) -> tarfile.TarInfo | None:
         """Read the next header; None at the end of the archive."""
-        block = self._exactly(tarfile.BLOCKSIZE)
+        block = self._read_exactly(tarfile.BLOCKSIZE)
         if not any(block):
             return None
         try:
@@ -209,7 +209,7 @@ class _Members:
     def _content(self, member: tarfile.TarInfo, expected: str) -> Iterator[bytes]:
         digest, left = sha256(), member.size
         while left:
-            piece = self._exactly(min(left, _PIECE_BYTES))
+            piece = self._read_exactly(min(left, _PIECE_BYTES))
             digest.update(piece)
             yield piece
             left -= len(piece)
@@ -218,16 +218,16 @@ class _Members:
             raise self._make_error("is not what the manifest says: its SHA-256 is another one")
 
     def _skip_padding(self, size: int) -> None:
-        self._exactly(-size % tarfile.BLOCKSIZE)
+        self._read_exactly(-size % tarfile.BLOCKSIZE)
 
-    def _exactly(self, count: int) -> bytes:
+    def _read_exactly(self, count: int) -> bytes:
         """Return the next `count` bytes. Raises DamagedSnapshot when there are fewer."""
-        data = self._up_to(count)
+        data = self._read_up_to(count)
         if len(data) < count:
             raise self._make_error("the archive ends within it")
         return data
 
-    def _up_to(self, count: int) -> bytes:
+    def _read_up_to(self, count: int) -> bytes:
         """Return the next `count` bytes, fewer only at the end."""
         try:
             return self._unpacking.read(count)
@@ -244,7 +244,7 @@ _END: Final = bytes(2 * tarfile.BLOCKSIZE)
 
 
 def write_snapshot(files: FileSystem, root: Path, arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Write a snapshot that has no name yet, as `SnapshotFolder.create` orders it, apart. Raises OSError."""
+    """Write a snapshot under a temporary name. Runs in a child process of `SnapshotFolder.create`. Raises OSError."""
     manifest = msgspec.convert({**arguments["manifest"], "members": {}}, Manifest)
     return {"bytes": write_archive(files, DataDirectory(root), manifest, arguments["numbers"], arguments["end"])}
 

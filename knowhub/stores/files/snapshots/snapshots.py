@@ -162,7 +162,7 @@ class SnapshotFolder:
 
 @dataclass(frozen=True, slots=True)
 class PreparedSnapshot:
-    """A snapshot that was held against the log up to operation `last_seq`; its differences lie in `scratch`."""
+    """A snapshot that was compared with the log up to operation `last_seq`; its differences lie in `scratch`."""
 
     folder: SnapshotFolder
     account: str
@@ -215,7 +215,7 @@ class PreparedSnapshot:
 
 
 def _entry(files: FileSystem, directory: DataDirectory, ts: str) -> SnapshotEntry | None:
-    """Read what one snapshot says of itself; None when it was removed meanwhile."""
+    """Describe a snapshot by its manifest; None if it was removed meanwhile."""
     path, size = snapshot_path(directory, ts), 0
     try:
         size = path.stat().st_size
