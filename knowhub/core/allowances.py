@@ -28,17 +28,17 @@ class Allowance(Protocol):
 class TokenBuckets:
     """One bucket for each caller. It holds the uses of a period, and fills up evenly.
 
-    The callers who were heard longest ago are forgotten first, beyond `most_callers`: their buckets are the fullest.
+    The callers who were heard longest ago are forgotten first, beyond `max_callers`: their buckets are the fullest.
     `monotonic` returns seconds that only grow.
     """
 
     def __init__(
-        self, limit: int, period_s: float, monotonic: Callable[[], float], most_callers: int = MAX_CALLERS
+        self, limit: int, period_s: float, monotonic: Callable[[], float], max_callers: int = MAX_CALLERS
     ) -> None:
         self.limit = limit
         self._period_s = period_s
         self._monotonic = monotonic
-        self._most_callers = most_callers
+        self._max_callers = max_callers
         self._left: dict[str, tuple[float, float]] = {}
 
     def __len__(self) -> int:
@@ -51,7 +51,7 @@ class TokenBuckets:
         left = min(float(self.limit), left + (now - since) * self.limit / self._period_s)
         has_one = left >= 1
         self._left[who] = (left - has_one, now)
-        if len(self._left) > self._most_callers:
+        if len(self._left) > self._max_callers:
             del self._left[next(iter(self._left))]
         return 0.0 if has_one else (1 - left) * self._period_s / self.limit
 
@@ -62,10 +62,10 @@ class DailyCounts:
     `now` returns seconds since the epoch.
     """
 
-    def __init__(self, limit: int, now: Callable[[], float], most_callers: int = MAX_CALLERS) -> None:
+    def __init__(self, limit: int, now: Callable[[], float], max_callers: int = MAX_CALLERS) -> None:
         self.limit = limit
         self._now = now
-        self._most_callers = most_callers
+        self._max_callers = max_callers
         self._day = 0
         self._counts: dict[str, int] = {}
 
@@ -82,7 +82,7 @@ class DailyCounts:
         count = self._counts.pop(who, 0)
         is_free = count < self.limit
         self._counts[who] = count + is_free
-        if len(self._counts) > self._most_callers:
+        if len(self._counts) > self._max_callers:
             del self._counts[next(iter(self._counts))]
         return 0.0 if is_free else (day + 1) * _DAY_S - now
 

@@ -172,7 +172,7 @@ _MAX_IDX_DIGITS = 9
 
 
 class NumberedChoices:
-    """What was shown: candidates by idx, from 1 anew each round, and ids that are accepted beside them."""
+    """What was shown: candidates by idx, from 1 in each round, and ids that are accepted beside them."""
 
     def __init__(self, ids: Sequence[str], also: Iterable[str] = ()) -> None:
         self._listed = tuple(ids)

@@ -78,7 +78,7 @@ def shingles(text: str) -> frozenset[int]:
 
 
 def list_substitutions(old: str, new: str) -> list[tuple[str, str]]:
-    """List what stands in `new` in the place of one to three words of `old`, between words that both texts have.
+    """List what replaces one to three words of `old` in `new`, between words that both texts have.
 
     Of each text 64 words are compared. A passage that is more than a word longer than what it replaces is no
     substitution: it says more.

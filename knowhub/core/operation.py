@@ -320,8 +320,8 @@ def next_of(changed: Row, before: Row, now: float) -> dict[str, Any]:
 def add_version(fields: Row, before: Row | None, now: float) -> dict[str, Any]:
     """Return a row of these fields, with its version and its times; `before` is the row that it replaces.
 
-    It keeps the time of creation of a live row. In the place of a deleted one it is created anew, and the version
-    rises.
+    The time of creation of a live row stays. If the row was deleted, it is created again. The version rises in both
+    cases.
     """
     moment = clock.iso(now)
     created_at = before["created_at"] if before is not None and is_live(before) else moment

@@ -148,7 +148,7 @@ class RowText:
 
 @dataclass(frozen=True, slots=True)
 class RowTextPage:
-    """A page of rows as JSON text. The next page goes on from the ordinal `next_position`; None on the last."""
+    """A page of rows as JSON text. The next page begins after the ordinal `next_position`; None on the last."""
 
     records: Sequence[bytes]
     next_position: int | None

@@ -12,8 +12,8 @@ class CheckResult:
     """What a check found: a projection is built again in memory and compared with what is on disk.
 
     `position` is the last operation that it holds, None where nothing is on disk. `fits` is False where it was made
-    from another state of the log: it is then rebuilt as a whole. `differences` name what is not as it should be, by
-    the paths below the data directory. `summary` describes what was compared. `is_empty` says that there is nothing on
+    from another state of the log: then all of it is rebuilt. `differences` are the paths, below the data directory, of
+    what differs from a rebuild. `summary` describes what was compared. `is_empty` says that there is nothing on
     disk, nor to be written.
     """
 

@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 @dataclass(frozen=True, slots=True)
 class RowProblem:
-    """What is wrong, with which rows, and what to do about it. A note tells of something that may be meant so."""
+    """What is wrong, with which rows, and what to do about it. With `is_note` it may be intended."""
 
     subject: str
     detail: str

@@ -31,7 +31,7 @@ class SnapshotReason(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class SnapshotEntry:
-    """A snapshot in its folder. Where it does not open, `problem` says why, and what it would say is None.
+    """A snapshot in its folder. If it cannot be read, `problem` says why, and the fields of its manifest are None.
 
     `ts` names it; `created_at` is in ISO 8601, `last_seq` the newest operation in it, `size` in bytes.
     """

@@ -107,7 +107,7 @@ class ErasureService:
 
         outcome: Outcome | None = await self._store.find_replay(ctx.account, key)
         if outcome is None:
-            # Looked at before the whole log is: who may not erase must not have it read.
+            # Checked before the log is searched: a caller who may not erase must not cause that work.
             _check_can_erase(self._store.view(ctx.account), ctx, (collection, row_id), rules, expected)
             wanted = EraseRequest(ctx.account, ctx.actor, collection, row_id, rules, decide, key)
             outcome = await self._store.erase(wanted)

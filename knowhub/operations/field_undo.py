@@ -194,7 +194,7 @@ class _UndoBuilder:
                 self.blocks.append(row)
 
     def recompute(self) -> None:
-        """Compute anew what is made of other fields in live rows."""
+        """Recompute the computed fields of live rows."""
         restored = dict(self.rows)
         for change in reversed(self._operation.changes):
             key = change.key
@@ -261,7 +261,7 @@ class _UndoBuilder:
         return all(reference.on_delete is not OnDelete.CASCADE for reference in references), self._rank(key)
 
     def _follow_target(self, key: Key, row: Row, reference: Reference) -> None:
-        """Delete or move a row whose target goes, or note that it is in the way."""
+        """Delete or move a row whose target is deleted, or block the undo."""
         if reference.on_delete in {OnDelete.CASCADE, OnDelete.REATTACH}:
             moved = self._reattach(key, row, reference) if reference.on_delete is OnDelete.REATTACH else None
             if moved is None or moved[0] != key:
@@ -279,7 +279,7 @@ class _UndoBuilder:
     def _reattach(self, key: Key, row: Row, reference: Reference) -> tuple[Key, Row] | None:
         """Return a row, with its key, whose reference leads to what is live above its target; None if there is nothing.
 
-        The key differs where it is made of the reference: then the row takes the place of no other.
+        The key differs if it is made of the reference. Then the row replaces no other live row.
         """
         collection, heir = self._collections[key[0]], self._live_ancestor(reference, row)
         if heir is None:

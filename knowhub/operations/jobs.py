@@ -166,10 +166,10 @@ class PeriodicSnapshots(PeriodicTask):
     async def _is_snapshot_due(self, now: float) -> bool:
         if not self._every_s:
             return False
-        whole = [entry for entry in await self._archives.entries() if entry.created_at is not None]
-        if whole:
-            made = max(parse_iso(entry.created_at or "") for entry in whole)
-            return now >= made + self._every_s and self._newest() > max(entry.last_seq or 0 for entry in whole)
+        intact = [entry for entry in await self._archives.entries() if entry.created_at is not None]
+        if intact:
+            made = max(parse_iso(entry.created_at or "") for entry in intact)
+            return now >= made + self._every_s and self._newest() > max(entry.last_seq or 0 for entry in intact)
         begun = await self._begun()
         return begun is not None and now >= begun + self._every_s
 

@@ -133,7 +133,7 @@ class OperationsService:
         most = len(chosen) + MAX_WITH_LATER
         is_restore = chosen[-1].op == RESTORE_SNAPSHOT_OP
         if is_restore and await self._store.find_replay(run.ctx.account, run.key) is None:
-            # A part of a restore is no state that ever was: it is undone as a whole, after all that came since.
+            # Half of a restore is a state that never existed: all of it is undone, and all that came later before it.
             later = await self._find_written_since(chosen)
             chosen = self._add_later(run, chosen, later, most) if later else chosen
         while True:

@@ -336,7 +336,7 @@ class _Plan:
                 continue
             touched[key] = None
             if key not in self._wanted:
-                # It did not differ before it was touched: what it was then is what the snapshot has.
+                # It did not differ before it was changed: the snapshot has it as it was then.
                 self._add_row(SnapshotRow(*key, before if is_live(before) else None))
         return list(touched)
 
@@ -354,7 +354,7 @@ class _Plan:
         wanted, now = self._reattach(view, key), view.get(*key)
         if wanted.row is None and key[1] in self._collections[key[0]].fixed_ids:
             return None
-        # It may quote what is gone for good, even where it was erased itself and was saved anew.
+        # It may quote erased rows, even if it was itself erased and saved again.
         erased = [quoted for quoted in self._quoted.get(key, ()) if is_erased(view.get(*quoted))]
         rules = [rules for quoted in erased if (rules := self._collections[quoted[0]].erase) is not None]
         fields = frozenset(field for rule in rules for field in rule.quoting)

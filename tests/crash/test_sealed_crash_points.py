@@ -9,7 +9,7 @@ from knowhub.resources.model import RESOURCES
 from knowhub.resources.service import ResourceService
 from knowhub.stores.files.data_directory import KEYRING
 from knowhub.stores.files.filesystem import FileSystem
-from knowhub.stores.files.keys import keyring_of
+from knowhub.stores.files.keys import parse_keyring
 from knowhub.stores.files.snapshots.restore import unpack_directory
 from knowhub.stores.files.store import FileStore
 from tests.builders import local, open_files
@@ -55,13 +55,13 @@ async def test_the_next_process_destroys_keys_of_an_interrupted_erasure(tmp_path
     await service_on(store, tmp_path, FileSystem()).save(local(), new_resource(secure_body=SECRET))
     await erasures_on(store).erase(local(), RESOURCES, ID)
     await store.close()
-    left = keyring_of((tmp_path / KEYRING).read_bytes())
+    left = parse_keyring((tmp_path / KEYRING).read_bytes())
 
     async with open_hub_at(tmp_path) as hub:
         await hub.maintenance.tick()
 
     assert [item.destroyed_at for item in left.values()] == [None]
-    keys = keyring_of((tmp_path / KEYRING).read_bytes())
+    keys = parse_keyring((tmp_path / KEYRING).read_bytes())
     assert keys.keys() == left.keys()
     assert all(key.destroyed_at is not None and not key.data for key in keys.values())
     assert find_texts_in_files(tmp_path, ['"nonce"', '"wrapped"']) == []
@@ -107,6 +107,6 @@ async def test_keys_that_cannot_be_destroyed_now_are_named_and_destroyed_later(t
         await hub.maintenance.tick()
 
         assert erased.pending == ["keys"]
-        assert all(item.destroyed_at is not None for item in keyring_of(ring.read_bytes()).values())
+        assert all(item.destroyed_at is not None for item in parse_keyring(ring.read_bytes()).values())
         with pytest.raises(KnowHubError):
             await hub.resources.reveal(local(), ID)

@@ -84,7 +84,7 @@ async def test_a_refused_request_takes_nothing_from_the_bucket() -> None:
 
 async def test_memory_for_many_callers_is_bounded() -> None:
     time = FakeTimer()
-    buckets, days = TokenBuckets(2, 60.0, time, most_callers=100), DailyCounts(2, time, most_callers=100)
+    buckets, days = TokenBuckets(2, 60.0, time, max_callers=100), DailyCounts(2, time, max_callers=100)
 
     for number in range(1_000):
         time.now = number / 1e6

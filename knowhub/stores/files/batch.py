@@ -71,7 +71,7 @@ class Batch:
     _keys: set[tuple[str, ...]] = field(default_factory=set)
 
     async def run(self, request: Request) -> None:
-        """Decide one request; what it raises is its answer, and leaves the batch as it was.
+        """Decide one request. An error that it raises is its answer, and leaves the batch unchanged.
 
         Readers take their turns between the decisions of a group: nothing decided here shows before it is applied.
         """

@@ -115,7 +115,7 @@ class Compaction:
     async def _remap_base(self, number: int) -> bool:
         """Find the rows that stay on disk in a new base, in small steps, and close the files that it replaces.
 
-        False for a base that does not read back; it is named as damage.
+        Returns False for a damaged base, and reports the damage.
         """
         loop = asyncio.get_running_loop()
         began = loop.time()

@@ -41,7 +41,7 @@ class DataDirectory:
         self.quarantine = root / "quarantine"
 
     def list_quarantine(self) -> list[Path]:
-        """Return the files that were cut from the log, or taken out of it."""
+        """Return the files with bytes that were removed from the log."""
         return sorted(self.quarantine.iterdir()) if self.quarantine.is_dir() else []
 
 
@@ -65,7 +65,7 @@ def check_format(files: FileSystem, directory: DataDirectory) -> None:
 def check_log(files: FileSystem, directory: DataDirectory) -> None:
     """Refuse a directory whose log is missing although other files were made from one. Raises Unavailable and OSError.
 
-    Without a log the store would begin an empty one, and the leader would write the record files anew from that.
+    Without a log the store would start an empty one, and the leader would rebuild the record files from that.
     """
     # Traces are searched before the log: a process that creates the directory meanwhile creates the log first.
     witness = find_log_trace(files, directory)

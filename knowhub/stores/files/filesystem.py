@@ -179,7 +179,7 @@ def create_file(files: FileSystem, path: Path) -> Iterator[FileWriter]:
 
 @contextmanager
 def translate_errors(outcome: str) -> Iterator[None]:
-    """Raise StorageFull or Unavailable in the place of an OSError; `outcome` says what it means for the caller."""
+    """Raise StorageFull or Unavailable instead of an OSError; `outcome` says what it means for the caller."""
     try:
         yield
     except OSError as problem:

@@ -1,8 +1,8 @@
 """The folder `keys/`.
 
-keyring.json holds the wrapped data keys of sealed bodies. It is put in place whole before a row is. What was destroyed
-stays marked as such, so that no older copy of the file, from a snapshot say, revives it. master.key wraps every data
-key, where the environment gives no master key; it is in no snapshot.
+keyring.json holds the wrapped data keys of sealed bodies. It is replaced before a row is written. A destroyed key
+stays marked as destroyed, so that no older copy of the file, such as one in a snapshot, revives it. master.key wraps
+every data key, unless the environment gives a master key. It is in no snapshot.
 """
 
 import asyncio
@@ -82,7 +82,7 @@ class FileKeyring:
             remove_partial_files(self._files, self._directory.keys)
             after = changed(before)
             if after is not None and after != before:
-                replace_file(self._files, self._directory.keyring, keyring_text(after), PRIVATE_MODE)
+                replace_file(self._files, self._directory.keyring, format_keyring(after), PRIVATE_MODE)
 
 
 def read_keyring(files: FileSystem, path: Path) -> dict[str, WrappedKey]:
@@ -91,16 +91,16 @@ def read_keyring(files: FileSystem, path: Path) -> dict[str, WrappedKey]:
         text = files.read(path)
     except (FileNotFoundError, NotADirectoryError):
         return {}
-    return keyring_of(text)
+    return parse_keyring(text)
 
 
-def keyring_text(keys: Keys) -> bytes:
+def format_keyring(keys: Keys) -> bytes:
     """Write a keyring, for people and programs to read."""
-    entries = {key_id: _entry(key) for key_id, key in keys.items()}
+    entries = {key_id: _format_key(key) for key_id, key in keys.items()}
     return orjson.dumps({"knowhub_keyring": 1, "keys": entries}, option=orjson.OPT_INDENT_2) + b"\n"
 
 
-def keyring_of(text: bytes) -> dict[str, WrappedKey]:
+def parse_keyring(text: bytes) -> dict[str, WrappedKey]:
     """Read a keyring's text. Raises ValueError, whose text says what is wrong with it."""
     try:
         record = orjson.loads(text)
@@ -108,7 +108,7 @@ def keyring_of(text: bytes) -> dict[str, WrappedKey]:
         raise ValueError(f"is no JSON: {problem}") from None
     match record:
         case {"knowhub_keyring": 1, "keys": dict() as entries}:
-            return {key_id: _key_of(key_id, entry) for key_id, entry in entries.items()}
+            return {key_id: _parse_key(key_id, entry) for key_id, entry in entries.items()}
     raise ValueError("is no keyring that this KnowHub knows")
 
 
@@ -117,14 +117,14 @@ def merge_keys(ours: Keys, others: Keys) -> Keys:
     return {**others, **ours}
 
 
-def _entry(key: WrappedKey) -> dict[str, Any]:
+def _format_key(key: WrappedKey) -> dict[str, Any]:
     named = {"account": key.account, "resource": key.resource_id, "master": key.master}
     if key.destroyed_at is not None:
         return {**named, "destroyed": key.destroyed_at}
     return {**named, "nonce": b64encode(key.nonce).decode(), "wrapped": b64encode(key.data).decode()}
 
 
-def _key_of(key_id: str, entry: Any) -> WrappedKey:  # noqa: ANN401 -- JSON
+def _parse_key(key_id: str, entry: Any) -> WrappedKey:  # noqa: ANN401 -- JSON
     match entry:
         case {"account": str() as account, "resource": str() as resource, "master": str() as master, **rest}:
             match rest:

@@ -193,7 +193,7 @@ class LogFollower:
 
     @property
     def has_open_publication(self) -> bool:
-        """Whether a publication in LOCK has begun and not ended: its writer is still at it, or died."""
+        """Whether a publication in LOCK has begun and not ended: its writer still runs, or died."""
         return self._lock.read() is None
 
     def publish(self, position: Position) -> None:
@@ -208,7 +208,7 @@ class LogFollower:
             return True
         stamp, target = read
         if target.generation != self._log.generation:
-            # A rewrite has been published: its files take the place of those that are open here.
+            # A rewrite was published: its files replace those that are open here.
             self._log.reload()
         while self.position.segment < target.segment:
             header, length = self._log.header(self.position.segment + 1)

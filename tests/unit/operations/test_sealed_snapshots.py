@@ -13,7 +13,7 @@ from knowhub.core.errors import InvalidInput, NotFound, Unavailable
 from knowhub.resources.model import RESOURCES
 from knowhub.settings import Settings
 from knowhub.stores.files.data_directory import KEYRING, DataDirectory
-from knowhub.stores.files.keys import keyring_of, keyring_text, merge_keys
+from knowhub.stores.files.keys import format_keyring, merge_keys, parse_keyring
 from tests.builders import OWNER, local
 from tests.doctoring import inspect
 from tests.hubs import open_hub_at
@@ -76,7 +76,7 @@ async def test_a_restore_does_not_revive_destroyed_keys(hub: Hub, tmp_path: Path
     with pytest.raises(NotFound):
         await reveal(hub)
     assert await reveal(hub, "cookies/b") == "kept"
-    keys = keyring_of((tmp_path / "data" / KEYRING).read_bytes())
+    keys = parse_keyring((tmp_path / "data" / KEYRING).read_bytes())
     assert sorted(key.destroyed_at is None for key in keys.values()) == [False, True]
 
 
@@ -100,13 +100,13 @@ async def test_unpacking_keeps_destroyed_keys_of_the_existing_keyring(hub: Hub, 
     (moved / "keys").mkdir(parents=True)
     ours = {
         key_id: WrappedKey(item.account, item.resource_id, item.master, destroyed_at="then")
-        for key_id, item in keyring_of((tmp_path / "data" / KEYRING).read_bytes()).items()
+        for key_id, item in parse_keyring((tmp_path / "data" / KEYRING).read_bytes()).items()
     }
-    (moved / KEYRING).write_bytes(keyring_text(ours))
+    (moved / KEYRING).write_bytes(format_keyring(ours))
 
     unpack_snapshot(Path(entry.path), Settings(data_dir=moved, owner=OWNER))
 
-    assert keyring_of((moved / KEYRING).read_bytes()) == ours
+    assert parse_keyring((moved / KEYRING).read_bytes()) == ours
 
 
 async def test_restoring_a_snapshot_without_keys_keeps_existing_keys(hub: Hub, tmp_path: Path) -> None:
@@ -194,8 +194,8 @@ def test_merging_keyrings_never_replaces_own_keys() -> None:
     joined = merge_keys(ours, others)
 
     assert joined == {"a": ours["a"], "b": others["b"]}
-    assert keyring_of(keyring_text(joined)) == joined
-    assert orjson.loads(keyring_text(joined))["keys"]["a"] == {
+    assert parse_keyring(format_keyring(joined)) == joined
+    assert orjson.loads(format_keyring(joined))["keys"]["a"] == {
         "account": "default",
         "resource": "x",
         "master": "m",

@@ -11,7 +11,7 @@ from knowhub.core.data_keys import WrappedKey
 from knowhub.resources.model import RESOURCES
 from knowhub.stores.files.data_directory import KEYRING
 from knowhub.stores.files.doctor.findings import Finding, Severity
-from knowhub.stores.files.keys import keyring_of, keyring_text
+from knowhub.stores.files.keys import format_keyring, parse_keyring
 from tests.builders import local, retry_key
 from tests.doctoring import inspect
 from tests.hubs import open_hub_at
@@ -32,11 +32,11 @@ async def save_sealed(hub: Hub, *ids: str) -> None:
 
 
 def keys_in(root: Path) -> dict[str, WrappedKey]:
-    return keyring_of((root / KEYRING).read_bytes())
+    return parse_keyring((root / KEYRING).read_bytes())
 
 
 def put_keys(root: Path, keys: dict[str, WrappedKey]) -> None:
-    (root / KEYRING).write_bytes(keyring_text(keys))
+    (root / KEYRING).write_bytes(format_keyring(keys))
 
 
 def list_findings(root: Path, severity: Severity = Severity.PROBLEM) -> list[Finding]:

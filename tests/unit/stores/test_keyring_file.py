@@ -11,7 +11,7 @@ from knowhub.core.data_keys import WrappedKey
 from knowhub.core.errors import Conflict, StorageFull, Unavailable
 from knowhub.stores.files.data_directory import DataDirectory
 from knowhub.stores.files.filesystem import FileSystem
-from knowhub.stores.files.keys import FileKeyring, keyring_text
+from knowhub.stores.files.keys import FileKeyring, format_keyring
 from tests.fakes.faulty_files import FaultyFileSystem, Plan
 from tests.sealing import ACCOUNT, ID, vault_on
 
@@ -92,7 +92,7 @@ async def test_a_malformed_or_unreadable_foreign_keyring_is_not_imported(tmp_pat
 
     with pytest.raises(Unavailable, match="no keyring"):
         await keyring.import_keys(theirs)
-    theirs.write_bytes(keyring_text({"first": KEY}))
+    theirs.write_bytes(format_keyring({"first": KEY}))
     files.begin(Plan(fail_at=1, kinds=("read",)))
     with pytest.raises(Unavailable, match=r"keyring\.json"):
         await keyring.import_keys(theirs)

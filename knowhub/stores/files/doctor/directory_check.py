@@ -46,10 +46,10 @@ def inspect(
     row_checks: Sequence[RowCheck],
 ) -> list[Finding]:
     """Check format, lock, log, rows, derived files, keys, snapshots and quarantine; write nothing."""
-    unreachable = _unreachable(files, directory.root)
+    unreachable = _check_access(files, directory.root)
     if unreachable:
         return [unreachable]
-    findings = [*_directory(files, directory.root), _format(files, directory)]
+    findings = [*_check_directory(files, directory.root), _check_format_file(files, directory)]
     if findings[-1].severity is Severity.PROBLEM:
         # The rest cannot be understood.
         return findings
@@ -58,11 +58,11 @@ def inspect(
     checks: Sequence[tuple[str, Callable[[], Iterator[Finding]]]] = [
         ("change_log", lambda: _check_log(files, directory, log, read)),
         ("rows", lambda: _check_rows(row_checks)),
-        ("KEEPER", lambda: _leader(files, directory)),
+        ("KEEPER", lambda: _check_leader(files, directory)),
         ("derived", lambda: (finding for _, finding, _ in check_projections(projections(read), read))),
         ("keys", lambda: _check_keys(files, directory, read)),
-        ("snapshots", lambda: _snapshots(files, directory)),
-        ("quarantine", lambda: _quarantine(directory)),
+        ("snapshots", lambda: _check_snapshots(files, directory)),
+        ("quarantine", lambda: _list_quarantined(directory)),
     ]
     for subject, check in checks:
         try:
@@ -74,7 +74,7 @@ def inspect(
     return findings
 
 
-def _unreachable(files: FileSystem, root: Path) -> Finding | None:
+def _check_access(files: FileSystem, root: Path) -> Finding | None:
     if not root.is_dir():
         what = "is not a directory" if root.exists() else "there is no such directory"
         advice = "name the right one with --data-dir or KNOWHUB_DATA_DIR; `knowhub serve` makes one that is missing"
@@ -84,7 +84,7 @@ def _unreachable(files: FileSystem, root: Path) -> Finding | None:
     return None
 
 
-def _directory(files: FileSystem, root: Path) -> Iterator[Finding]:
+def _check_directory(files: FileSystem, root: Path) -> Iterator[Finding]:
     if files.has_access(root, os.W_OK):
         yield Finding(Severity.OK, str(root), "is readable and writable")
     else:
@@ -99,7 +99,7 @@ def _directory(files: FileSystem, root: Path) -> Iterator[Finding]:
         yield Finding(Severity.OK, "disk", f"{format_size(free)} free")
 
 
-def _format(files: FileSystem, directory: DataDirectory) -> Finding:
+def _check_format_file(files: FileSystem, directory: DataDirectory) -> Finding:
     try:
         check_format(files, directory)
     except (Unavailable, OSError) as problem:
@@ -121,33 +121,33 @@ def _check_rows(row_checks: Sequence[RowCheck]) -> Iterator[Finding]:
             yield Finding(Severity.OK, check.name, summary)
 
 
-def _leader(files: FileSystem, directory: DataDirectory) -> Iterator[Finding]:
+def _check_leader(files: FileSystem, directory: DataDirectory) -> Iterator[Finding]:
     if files.inode(directory.leader_lock) is None or is_free(files, directory.leader_lock):
         yield Finding(Severity.NOTE, "KEEPER", "no server keeps the directory up now; search and reads need none")
     else:
         yield Finding(Severity.OK, "KEEPER", "a running process keeps it up")
 
 
-def _snapshots(files: FileSystem, directory: DataDirectory) -> Iterator[Finding]:
-    whole = []
+def _check_snapshots(files: FileSystem, directory: DataDirectory) -> Iterator[Finding]:
+    intact = []
     for name in files.names(directory.snapshots):
         path = directory.snapshots / name
         if name.endswith(TEMPORARY):
             yield Finding(Severity.NOTE, str(path), "is left over from a snapshot that was broken off", REPAIR)
         elif name.endswith(_ARCHIVE):
             try:
-                whole.append(check_snapshot(files, path))
+                intact.append(check_snapshot(files, path))
             except DamagedSnapshot as problem:
                 advice = "it cannot be restored: make another with `knowhub snapshot create`, and delete this one"
                 detail = f"does not open: {problem.member}: {problem.reason}"
                 yield Finding(Severity.PROBLEM, str(path), detail, advice)
-    if whole:
-        newest = max(whole, key=lambda manifest: manifest.ts)
-        detail = f"snapshots: {len(whole)}, the newest of {newest.created_at}; every sum is right"
+    if intact:
+        newest = max(intact, key=lambda manifest: manifest.ts)
+        detail = f"snapshots: {len(intact)}, the newest of {newest.created_at}; every sum is right"
         yield Finding(Severity.OK, "snapshots", detail)
 
 
-def _quarantine(directory: DataDirectory) -> Iterator[Finding]:
+def _list_quarantined(directory: DataDirectory) -> Iterator[Finding]:
     for path in directory.list_quarantine():
         size = format_size(path.stat().st_size)
         if "-damaged-" in path.name:

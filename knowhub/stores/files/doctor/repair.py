@@ -1,7 +1,7 @@
 """`knowhub doctor --repair`: repair the log, remove wrong derived files, and keep what is removed in the quarantine.
 
 All files of a damaged log are written again from their good lines, and published together. Lines come in the order of
-their numbers, and a line that says so takes the place of each lost operation. All other lines are in quarantine before
+their numbers, and a line that says so replaces each lost operation. All other lines are in quarantine before
 the new files are published. So a repair that dies changes nothing, and the next repair does the same again.
 """
 
@@ -45,7 +45,7 @@ def repair(
     """Repair a directory that nobody has open; return what was done.
 
     Doing it again does no more. Raises Conflict while another process has the directory open, Unavailable for another
-    format or a log that is gone, and OSError; a repair that was broken off is finished by the next.
+    format or a log that is gone, and OSError; an interrupted repair is finished by the next one.
     """
     check_format(files, directory)
     check_log(files, directory)

@@ -183,7 +183,7 @@ _SAME: Final = object()
 
 
 def _replace_values(line: bytes, values: Sequence[tuple[bytes, Any]], rules: EraseRules) -> bytes:
-    """Return a line with new values in the place of the texts of old ones, which come in the order of the line."""
+    """Return a line in which new values replace the texts of old ones, given in the order of the line."""
     pieces, end = [], 0
     for text, value in values:
         if len(text) <= len(b"null"):

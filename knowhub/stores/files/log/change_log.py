@@ -110,7 +110,7 @@ class ChangeLog(ActiveFiles):
         return len(line)
 
     def header(self, segment: int) -> tuple[Header | None, int]:
-        """Return a segment's header and its length in bytes; None for a header that is not whole."""
+        """Return a segment's header and its length in bytes; None for a damaged header."""
         line = self.line_at(segment, 0)
         return parse_header(line, Header), len(line)
 

@@ -350,7 +350,7 @@ def latest_rows(
 
     The rows are JSON text by collection and id, tombstones too, in the order of their creation.
 
-    Raises DamagedLog for the first thing that is wrong, whosever it is, and OSError.
+    Raises DamagedLog for the first damage, of any account, and OSError.
     """
     rows: dict[tuple[str, str], bytes] = {}
 

@@ -1,4 +1,4 @@
-"""Files that follow the log: a checkpoint says how far they are, and what does not fit is built again."""
+"""Files that follow the log: a checkpoint stores how far. Files that do not fit the log are rebuilt."""
 
 import asyncio
 from abc import ABC, abstractmethod
@@ -62,7 +62,7 @@ class DerivedFiles(ABC):
 
     @property
     def erased_through_seq(self) -> int | None:
-        """The newest erase that the files know of; -1 where nobody can tell, None where there are no files."""
+        """The number of the newest erase that the files know of; -1 if unknown, None if there are no files."""
         checkpoint = self.checkpoint()
         if checkpoint.layout:
             return checkpoint.last_erase_seq
@@ -79,7 +79,7 @@ class DerivedFiles(ABC):
             remove_path(self._files, path)
 
     def checkpoint(self) -> Checkpoint:
-        """Read the checkpoint; an empty one where there is none that reads back. Raises OSError."""
+        """Read the checkpoint; an empty one if there is none, or a damaged one. Raises OSError."""
         try:
             found = parse_line(self._files.read(self._folder / self.checkpoint_name))
         except FileNotFoundError:
@@ -193,7 +193,7 @@ class DisabledExport:
 
     @property
     def erased_through_seq(self) -> int | None:
-        """None where there is no folder; else nobody can tell what it knows of."""
+        """None if there is no folder; else -1, for unknown."""
         return None if self._files.lstat(self._folder) is None else -1
 
     async def catch_up(self) -> None:

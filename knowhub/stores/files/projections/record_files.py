@@ -39,7 +39,7 @@ class RecordFiles(LogProjection):
         self._formats = formats
 
     def fits(self, checkpoint: Checkpoint) -> bool:
-        """Return whether the files are of this log, with no version that it has forgotten, and none is too short."""
+        """Return whether the files were made from this log and its base, know its last erase, and are long enough."""
         return (
             super().fits(checkpoint)
             and checkpoint.base == self._log.history.base_seq

@@ -12,7 +12,7 @@ from knowhub.core.operation import Row, is_live
 from knowhub.core.store_results import differs
 from knowhub.stores.files.data_directory import KEYRING, DataDirectory
 from knowhub.stores.files.filesystem import PRIVATE_MODE, FileSystem, create_file, remove_path, replace_file
-from knowhub.stores.files.keys import keyring_text, merge_keys, read_keyring
+from knowhub.stores.files.keys import format_keyring, merge_keys, read_keyring
 from knowhub.stores.files.log.log_reader import DamagedLog, latest_rows
 from knowhub.stores.files.snapshots.archive import DamagedSnapshot, Manifest, unpack_snapshot
 
@@ -23,7 +23,7 @@ _Wanted = tuple[tuple[str, str], Row | None]
 
 
 def prepare_restore(files: FileSystem, root: Path, arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Write to DIFFERENCES, in the folder `scratch`, each row of an account that an archive and the log have otherwise.
+    """Write each row of an account that differs between an archive and the log to DIFFERENCES, in the folder `scratch`.
 
     `fixed` are ids that every account has, by collection, in the order of writing. The log ends at `end`.
 
@@ -34,7 +34,7 @@ def prepare_restore(files: FileSystem, root: Path, arguments: Mapping[str, Any])
     try:
         manifest = unpack_snapshot(files, archive, scratch, arguments["max_bytes"])
         then = read_snapshot_rows(files, archive.name, scratch, manifest, account)
-        # From here on the log that was laid out is not needed, and what is to be written may be as much again.
+        # The unpacked log is not needed any more, and the differences may take as much room.
         remove_path(files, scratch / "change_log")
         now = latest_rows(files, DataDirectory(root).change_log, account, end=tuple(arguments["end"]))[1]
         with create_file(files, scratch / DIFFERENCES) as writer:
@@ -51,9 +51,9 @@ def prepare_restore(files: FileSystem, root: Path, arguments: Mapping[str, Any])
 
 
 def read_snapshot_rows(files: FileSystem, archive: str, folder: Path, manifest: Manifest, account: str | None) -> _Rows:
-    """Read a snapshot that was laid out in a folder, and return the rows of an account, of none if it is None.
+    """Read a snapshot that was unpacked into a folder, and return the rows of an account; none if it is None.
 
-    Raises DamagedSnapshot where its log is not whole, or its keyring is none.
+    Raises DamagedSnapshot if its log or its keyring is damaged.
     """
     try:
         read_keyring(files, folder / KEYRING)
@@ -104,9 +104,10 @@ _UNPACKED = ".unpack"
 def unpack_directory(files: FileSystem, archive: Path, root: Path, max_bytes: int) -> Manifest:
     """Unpack a snapshot as a data directory with all its history. The folder is empty or does not exist.
 
-    The log is read whole before it gets its place. What a call that died has left is begun anew. Raises Conflict for a
-    folder that is not empty, DamagedSnapshot naming the member, StorageFull and OSError; then the folder is empty.
-    A `keys/` may be there before: whoever moves a hub brings its master key along.
+    All of the log is read before it is moved into place. What an interrupted call has left is removed. Raises
+    Conflict for a folder that is not empty, DamagedSnapshot naming the member, StorageFull and OSError; then the folder
+    is empty.
+    A `keys/` may exist before: moving a hub includes its master key.
     """
     scratch, directory = root / _UNPACKED, DataDirectory(root)
     others = [name for name in files.names(root) if name not in {_UNPACKED, directory.keys.name}]
@@ -120,7 +121,7 @@ def unpack_directory(files: FileSystem, archive: Path, root: Path, max_bytes: in
         files.sync_folder(scratch / "change_log")
         # The keys before the log, without which they mean nothing: what a call that died has put there stays right.
         _join_keyrings(files, scratch, directory)
-        # The log first: with it the directory is whole, and FORMAT is written again where it is missing.
+        # The log first: with it the directory is complete, and a missing FORMAT is written again.
         files.rename(scratch / "change_log", directory.change_log)
         files.rename(scratch / "FORMAT", directory.format)
         files.sync_folder(root)
@@ -134,5 +135,5 @@ def _join_keyrings(files: FileSystem, scratch: Path, directory: DataDirectory) -
     if unpacked:
         files.make_folder(directory.keys)
         joined = merge_keys(read_keyring(files, directory.keyring), unpacked)
-        replace_file(files, directory.keyring, keyring_text(joined), PRIVATE_MODE)
+        replace_file(files, directory.keyring, format_keyring(joined), PRIVATE_MODE)
         files.sync_folder(directory.root)

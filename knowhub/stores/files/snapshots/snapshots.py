@@ -44,7 +44,7 @@ def list_snapshots(files: FileSystem, directory: DataDirectory) -> list[Snapshot
     # Of one second, the later ones are numbered: `-2` comes before `-10`.
     found = [ts for ts in list_timestamps(files, directory) if TIMESTAMP.fullmatch(ts)]
     found.sort(key=lambda ts: (ts[:_SECOND_CHARS], len(ts), ts), reverse=True)
-    entries = [_entry(files, directory, ts) for ts in found]
+    entries = [_describe_snapshot(files, directory, ts) for ts in found]
     return [entry for entry in entries if entry is not None]
 
 
@@ -76,7 +76,7 @@ class SnapshotFolder:
 
     async def delete(self, ts: str) -> None:
         async with self._lock_snapshots():
-            path = self._existing(ts)
+            path = self._find_archive(ts)
             with translate_errors(f"it is not certain that snapshot {ts} is gone"):
                 self.files.remove(path)
                 await asyncio.to_thread(self.files.sync_folder, path.parent)
@@ -84,7 +84,7 @@ class SnapshotFolder:
     @asynccontextmanager
     async def prepare(self, ts: str, account: str) -> AsyncIterator["PreparedSnapshot"]:
         async with self._lock_snapshots():
-            archive = self._existing(ts)
+            archive = self._find_archive(ts)
             scratch = self.directory.snapshots / f"{SCRATCH}{self.ids.hex(_SCRATCH_DIGITS)}"
             try:
                 end = await self._prepare(archive, scratch, account)
@@ -118,7 +118,7 @@ class SnapshotFolder:
         async with lock_folder(self.files, self.directory.change_log, self.wait_s, _COMPACTING):
             end, created_at = await self.log.get_end(), iso(self.clock.now())
             with translate_errors("no snapshot was made"):
-                ts = self._free_timestamp()
+                ts = self._next_timestamp()
                 manifest = {
                     "ts": ts,
                     "log_id": end.log_id,
@@ -145,13 +145,13 @@ class SnapshotFolder:
             remove_partial_files(self.files, self.directory.snapshots)
             yield
 
-    def _existing(self, ts: str) -> Path:
+    def _find_archive(self, ts: str) -> Path:
         path = snapshot_path(self.directory, ts)
         if not TIMESTAMP.fullmatch(ts) or self.files.inode(path) is None:
             raise NotFound.of("snapshot", ts)
         return path
 
-    def _free_timestamp(self) -> str:
+    def _next_timestamp(self) -> str:
         second = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime(self.clock.now()))
         taken, ts, number = set(list_timestamps(self.files, self.directory)), second, 1
         while ts in taken:
@@ -214,7 +214,7 @@ class PreparedSnapshot:
             raise DamagedSnapshot(self.archive, "change_log", f"{name} {wanted.id!r} is no row of this KnowHub")
 
 
-def _entry(files: FileSystem, directory: DataDirectory, ts: str) -> SnapshotEntry | None:
+def _describe_snapshot(files: FileSystem, directory: DataDirectory, ts: str) -> SnapshotEntry | None:
     """Describe a snapshot by its manifest; None if it was removed meanwhile."""
     path, size = snapshot_path(directory, ts), 0
     try:
