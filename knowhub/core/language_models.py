@@ -9,7 +9,7 @@ from enum import StrEnum
 from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 Message: TypeAlias = Mapping[str, str]
-"""`{"role": "system" | "user" | "assistant", "content": "…"}`, as OpenAI's interface has it."""
+"""`{"role": "system" | "user" | "assistant", "content": "…"}`, as in OpenAI's API."""
 
 
 class FailureReason(StrEnum):
@@ -21,7 +21,7 @@ class FailureReason(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ChatRequest:
-    """One call of a model: `function` names what is asked, `schema` is the JSON Schema that the answer fits."""
+    """One call of a model: `function` names what is asked, `schema` is the JSON Schema of the answer."""
 
     function: str
     messages: Sequence[Message]
@@ -30,7 +30,7 @@ class ChatRequest:
 
 @dataclass(frozen=True, slots=True)
 class ChatReply:
-    """A model's answer, parsed and fitting the schema. Tokens are None where the server does not count them."""
+    """A model's answer, parsed and valid by the schema. Tokens are None if the server does not count them."""
 
     data: Mapping[str, Any]
     model: str
@@ -41,7 +41,7 @@ class ChatReply:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """What was asked since the start. Tokens are the server's count, or an estimate where it gives none."""
+    """The calls since the start. Tokens are the server's count, or an estimate where it gives none."""
 
     calls: int = 0
     failures: int = 0
@@ -51,19 +51,19 @@ class Usage:
 
 @runtime_checkable
 class CountedModel(Protocol):
-    """A model that tells what it was asked, and whether it is asked at present; not every one does."""
+    """A model that counts its calls and has a circuit breaker."""
 
     @property
     def is_open(self) -> bool:
-        """Whether calls are refused without asking, because the model has failed again and again."""
+        """Whether the circuit breaker is open: calls fail at once, because the model has failed repeatedly."""
 
     @property
     def usage(self) -> Usage:
-        """What was asked up to now; calls that were refused without asking count as failures."""
+        """The calls so far; those that the circuit breaker refused count as failures."""
 
 
 def get_counted(model: object) -> CountedModel | None:
-    """Return a model if it counts its calls; None for any other, and for none."""
+    """Return a model if it counts its calls, else None."""
     return model if isinstance(model, CountedModel) else None
 
 
@@ -81,11 +81,11 @@ class ChatFailed(ModelFailed):
 
 
 class AnswerRejected(ChatFailed):
-    """The model answered, or refused to, and asked the same again it would: the fault is in what is asked."""
+    """The model rejects this question, or answers it uselessly. It would do so again: the question is at fault."""
 
 
 class ModelUnavailable(ChatFailed):
-    """The model was never asked: nothing was sent, so that this says nothing about what it would answer."""
+    """The question was not sent to the model."""
 
 
 class ChatModel(Protocol):
@@ -112,22 +112,22 @@ class EmbeddingFailed(ModelFailed):
 
 
 class TextRefused(EmbeddingFailed):
-    """The embedder is well and does not want one of these texts: asked again it says the same, others may go well."""
+    """The embedder works, but rejects one of these texts. It would reject it again; other texts may succeed."""
 
 
 class Embedder(Protocol):
-    """A model that gives every text its place among the meanings."""
+    """A model that turns texts into vectors; texts of similar meaning get similar vectors."""
 
     @property
     def model(self) -> str:
-        """The name under which its vectors are kept: those of another name are not to be compared with them."""
+        """The name under which its vectors are stored. Vectors of different names must not be compared."""
 
     async def embed(self, texts: Sequence[str], timeout_s: float, *, query: bool = False) -> Sequence[Vector]:
         """Return one vector for each text, in their order, within `timeout_s`, retries included.
 
-        All have one dimension and length 1, so that their product is their likeness; one of a text without meaning may
-        be all zeros. A `query` may be read otherwise than what is to be found by it. Raises EmbeddingFailed, and
-        nothing else, whatever the model or its server does.
+        All have the same dimensions and length 1, so that their dot product is their cosine similarity. The vector of a
+        text without meaning may be all zeros. A `query` may be embedded in another way than a stored text. Raises
+        EmbeddingFailed, and nothing else, whatever the model or its server does.
         """
 
 
@@ -140,7 +140,7 @@ class Reranker(Protocol):
 
     @property
     def model(self) -> str:
-        """Its name, for whoever wants to know why an order is as it is."""
+        """Its name, which explains an order to readers."""
 
     async def rerank(self, query: str, texts: Sequence[str], timeout_s: float) -> Sequence[float]:
         """Return one score for each text, in their order, within `timeout_s`, retries included; more is better.
@@ -153,7 +153,7 @@ class Reranker(Protocol):
 async def rank_texts(
     reranker: Reranker, query: str, texts: Sequence[str], budget_s: float
 ) -> list[tuple[int, float]] | None:
-    """Return the place of each text with its score, the best first; None where the reranker fails.
+    """Return the index of each text with its score, best first; None if the reranker fails.
 
     Equal scores keep the order in which the texts came.
     """

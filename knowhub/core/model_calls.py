@@ -61,7 +61,7 @@ AnswerT = TypeVar("AnswerT")
 
 
 class ModelConversation:
-    """One decision's talk with a model. `calls` are its calls so far, one JSON object each, failed ones too."""
+    """Asks a model for one decision. `calls` records each call so far as a JSON object, failed ones too."""
 
     def __init__(self, chat: ChatModel, budget_s: float) -> None:
         self._chat = chat
@@ -75,8 +75,8 @@ class ModelConversation:
         """Ask within what is left of the budget and return the answer as `read` understands it.
 
         `choices` maps each idx of the prompt to its id. Raises ChatFailed only: a budget that
-        is spent or a call that is late is a TIMEOUT, an answer that `read` returns None for, or stumbles over, is a
-        FAILURE. So whatever is taken out of an answer is to be taken within `read`.
+        is spent or a call that is late is a TIMEOUT, an answer for which `read` returns None or raises an error is a
+        FAILURE. So all parsing of an answer belongs in `read`.
         """
         loop = asyncio.get_running_loop()
         started = loop.time()
@@ -85,14 +85,14 @@ class ModelConversation:
         try:
             reply = await self._reply(question)
         except ChatFailed as failed:
-            self._note(question, choices, failed, loop.time() - started)
+            self._record(question, choices, failed, loop.time() - started)
             raise
         answer = _parse_answer(reply.data, read)
         if answer is None:
             unusable = AnswerRejected(FailureReason.FAILURE, f"the answer is none that {question.function} can have")
-            self._note(question, choices, unusable, loop.time() - started, reply)
+            self._record(question, choices, unusable, loop.time() - started, reply)
             raise unusable
-        self._note(question, choices, None, loop.time() - started, reply)
+        self._record(question, choices, None, loop.time() - started, reply)
         return answer
 
     async def _reply(self, question: ChatRequest) -> ChatReply:
@@ -110,7 +110,7 @@ class ModelConversation:
             raise ChatFailed(FailureReason.FAILURE, f"the model's client returned a {type(reply).__name__}")
         return reply
 
-    def _note(
+    def _record(
         self,
         question: ChatRequest,
         choices: Mapping[str, str],
@@ -123,18 +123,18 @@ class ModelConversation:
                 "function": question.function,
                 "model": short_text(reply.model if reply is not None else self._chat.model, _MAX_DETAIL),
                 "messages": [dict(message) for message in question.messages],
-                "output": None if reply is None else recordable(reply.data),
+                "output": None if reply is None else make_recordable(reply.data),
                 "failure": None if failed is None else failed.reason.value,
                 "detail": "" if failed is None else short_text(failed.detail, _MAX_DETAIL),
-                "prompt_tokens": None if reply is None else recordable(reply.prompt_tokens),
-                "completion_tokens": None if reply is None else recordable(reply.completion_tokens),
+                "prompt_tokens": None if reply is None else make_recordable(reply.prompt_tokens),
+                "completion_tokens": None if reply is None else make_recordable(reply.completion_tokens),
                 "seconds": round(seconds, 3),
                 "choices": dict(choices),
             }
         )
 
 
-def recordable(value: object) -> Any:  # noqa: ANN401 -- any JSON
+def make_recordable(value: object) -> Any:  # noqa: ANN401 -- any JSON
     """Return what of a model's answer the log can hold: JSON of bounded depth and size, else a text about it."""
     try:
         # A lone half of a surrogate pair is text that no file can hold.

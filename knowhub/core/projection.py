@@ -73,15 +73,15 @@ class LogPosition:
 _STORED_NAMES: Final = {"last_erase_seq": "erases"}
 
 
-class FollowsErases(Protocol):
-    """Data beside the log, and up to which erase it is right."""
+class ErasureProgress(Protocol):
+    """How far derived data, keys or open files have followed the erases in the log."""
 
     @property
     def erased_through_seq(self) -> int | None:
         """The number of the newest erase that it knows of; None where nothing is on disk. Raises OSError."""
 
 
-class Projection(FollowsErases, Protocol):
+class Projection(ErasureProgress, Protocol):
     """What the leader process of a data directory keeps up to date with the log."""
 
     async def catch_up(self) -> None:

@@ -98,7 +98,7 @@ class Account:
         table = self._tables.get(name)
         if table is None:
             # A decision that runs in a thread may make it at the same moment.
-            table = self._tables.setdefault(name, self._make(name))
+            table = self._tables.setdefault(name, self._make_table(name))
         return table
 
     def read_rows(self, name: str) -> Sequence[tuple[str, Mapping[str, Any]]]:
@@ -119,7 +119,7 @@ class Account:
         # Sources before the edges that need their numbers: as the schemas are declared.
         return names if len(names) == 1 else sorted(names, key=[*self.schemas, *sorted(names)].index)
 
-    def _make(self, name: str) -> Table:
+    def _make_table(self, name: str) -> Table:
         schema = self.schemas.get(name) or TableSchema[Any](name)
         if isinstance(schema.storage, DiskStorage):
             return DiskTable(schema, schema.storage, self._read)

@@ -65,7 +65,7 @@ class OperationsService:
                 continue
             if len(entries) == wanted.limit:
                 return OperationPage(entries, entries[-1].operation.seq)
-            entries.append(self._entry(ctx, operation))
+            entries.append(self._make_entry(ctx, operation))
         return OperationPage(entries, None)
 
     async def get(self, ctx: RequestContext, operation_id: str) -> OperationEntry:
@@ -74,7 +74,7 @@ class OperationsService:
         operation = await self._store.operation(ctx.account, operation_id)
         if operation is None or not self._policy(ctx).can_see(operation):
             raise self._missing(operation_id)
-        return self._entry(ctx, operation)
+        return self._make_entry(ctx, operation)
 
     async def undo(
         self,
@@ -94,7 +94,7 @@ class OperationsService:
             try:
                 return await self._undo(_UndoRun(ctx, operation_id, dry_run, with_later, key))
             except LogChanged:
-                # What was written meanwhile may be in the way of undoing a restore: look again.
+                # Something was written meanwhile that may block the undo of a restore: try again.
                 continue
         raise _conflict("the log is being written to without a pause; nothing was undone, try it again")
 
@@ -275,11 +275,11 @@ class OperationsService:
             is_moved = run.read_up_to is not None and self._store.last_seq_of(operation.account) != run.read_up_to
             if run.read_up_to is not None and group.index == 0 and (is_moved or not view.is_acknowledged):
                 raise LogChanged
-            # The lines of the log say so themselves; a row that was erased since is found by its own state.
+            # Erasing a row rewrites all lines that hold it. `undo_rows` refuses rows erased since they were read.
             gone = next((change for change in operation.changes if is_erased(change.after)), None)
             if gone is not None and not operation.op.startswith(ERASING):
                 raise RowErased(*gone.key)
-            # Counters are never in the way, so that the rows alone would let a vote be taken back twice.
+            # Counters never block an undo: without this check, a vote could be taken back twice.
             undo = view.undone_by(operation.operation_id)
             if undo is not None:
                 raise _conflict("this operation is undone already; undo the undo to redo it", more={"undone_by": undo})
@@ -321,27 +321,27 @@ class OperationsService:
             and (wanted.before_seq is None or operation.seq < wanted.before_seq)
         )
 
-    def _entry(self, ctx: RequestContext, operation: Operation) -> OperationEntry:
+    def _make_entry(self, ctx: RequestContext, operation: Operation) -> OperationEntry:
         undone_by = self._store.undone_by(ctx.account, operation.operation_id)
         policy = self._policy(ctx)
         undoable = undone_by is None and self._is_undoable(operation) and policy.can_undo(operation)
         if not policy.can_see_model_calls(operation):
             operation = replace(operation, agent_io=None)
-        # A link that went along with the operation may be one to something that the caller never saw.
+        # A cascaded link may lead to a row that the caller never saw.
         changes = [change for change in operation.changes if ctx.sees_everything or policy.can_see_current(change)]
         # The reply answers retries of the actor, and may name rows that this caller does not see.
         operation = replace(operation, changes=[policy.redact(change) for change in changes], reply=None)
         return OperationEntry(operation, undone_by, undoable)
 
     def _is_internal(self, operation: Operation) -> bool:
-        """Return whether an operation is only a note of the hub on itself."""
+        """Return whether an operation touched only internal collections."""
         touched = [self._collections.get(change.collection) for change in operation.changes]
         return bool(touched) and all(collection is not None and collection.is_internal for collection in touched)
 
 
 @dataclass(slots=True)
 class _UndoRun:
-    """One undo as it was asked for. `changes` are those of each of its decisions, by its number, for a dry run.
+    """One request to undo. `changes` are those of each of its decisions, by their numbers, for a dry run.
 
     With `read_up_to`, nothing may have been written after that operation.
     """

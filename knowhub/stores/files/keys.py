@@ -33,7 +33,7 @@ Keys = Mapping[str, WrappedKey]
 
 
 class FileKeyring:
-    """The keyring of a data directory, which several processes may change: one at a time, on what is newest."""
+    """The keyring of a data directory. Several processes may change it: one at a time, and each the newest version."""
 
     def __init__(self, files: FileSystem, directory: DataDirectory, wait_s: float) -> None:
         self._files = files

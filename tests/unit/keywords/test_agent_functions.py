@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from knowhub.core.language_models import ChatFailed, FailureReason
-from knowhub.core.model_calls import MAX_RECORDED_TEXT, recordable
+from knowhub.core.model_calls import MAX_RECORDED_TEXT, make_recordable
 from knowhub.keywords.cache import RecentMatchesByReader
 from knowhub.keywords.curate.proposals import propose
 from knowhub.keywords.model import ROOT_ID, NewKeyword, Node, RelationType, TreeOptions
@@ -163,12 +163,12 @@ def test_recorded_answers_are_json_of_bounded_size() -> None:
         deep = [deep]
     plain = {"half": "\ud800", "big": 10**30, "plain": [1, 2.5, None, True, "中"]}
 
-    assert recordable(plain) == {**plain, "half": "?", "big": "1" + "0" * 30}
-    assert [recordable(odd) for odd in ({"nan": float("nan")}, {7: b"bytes"}, deep)] == [
+    assert make_recordable(plain) == {**plain, "half": "?", "big": "1" + "0" * 30}
+    assert [make_recordable(odd) for odd in ({"nan": float("nan")}, {7: b"bytes"}, deep)] == [
         "a dict that is no JSON",
         "a dict that is no JSON",
         "a list that is no JSON",
     ]
-    assert recordable(json.loads("[" * 100 + "]" * 100)) == "[" * 100 + "]" * 100 + "…"
-    assert len(recordable(["x" * 10**6] * 100)) <= MAX_RECORDED_TEXT + 1
-    assert len(recordable(list(range(10**5)))) <= MAX_RECORDED_TEXT + 1
+    assert make_recordable(json.loads("[" * 100 + "]" * 100)) == "[" * 100 + "]" * 100 + "…"
+    assert len(make_recordable(["x" * 10**6] * 100)) <= MAX_RECORDED_TEXT + 1
+    assert len(make_recordable(list(range(10**5)))) <= MAX_RECORDED_TEXT + 1

@@ -11,7 +11,7 @@ from knowhub.bootstrap import Hub, open_hub
 from knowhub.core.erasing import is_erased
 from knowhub.core.errors import Conflict, NotFound
 from knowhub.core.language_models import ChatRequest
-from knowhub.core.projection import FollowsErases
+from knowhub.core.projection import ErasureProgress
 from knowhub.core.request_context import local_context
 from knowhub.keywords.model import INFOS, NewInfo, NewKeyword
 from knowhub.knowledge.model import KNOWLEDGE, Feedback, OnConflict, SearchQuery, Vote
@@ -400,7 +400,7 @@ async def test_unreadable_derived_files_are_reported_as_pending(tmp_path: Path) 
     async with open_search_hub(tmp_path) as hub:
         row_id = await save_record(hub, new_knowledge(SECRET))
         files = FaultyFileSystem(Plan(fail_at=1, lasting=True, kinds=["look"]))
-        derived: dict[str, FollowsErases] = {
+        derived: dict[str, ErasureProgress] = {
             "context": DisabledExport(files, tmp_path / "context"),
             "records": hub.exports.records,
         }
@@ -415,7 +415,7 @@ async def test_pending_rebuilds_of_another_process_are_reported(tmp_path: Path) 
     async with open_search_hub(tmp_path) as keeping, open_search_hub(tmp_path) as hub:
         row_id = await save_record(keeping, new_knowledge(SECRET))
         await keeping.maintenance.tick()
-        derived: dict[str, FollowsErases] = {
+        derived: dict[str, ErasureProgress] = {
             "indexes": hub.indexes.records.lexical,
             "records": hub.exports.records,
             "files": hub.store.eraser,

@@ -15,7 +15,7 @@ from typing import Final
 from knowhub.core.erasing import EraseRequest
 from knowhub.core.errors import KnowHubError
 from knowhub.core.operation import Operation, Outcome
-from knowhub.core.projection import FollowsErases
+from knowhub.core.projection import ErasureProgress
 from knowhub.stores.files.batch import Batch, Request
 from knowhub.stores.files.data_directory import DataDirectory, list_timestamps, snapshot_path
 from knowhub.stores.files.erasing.erase_plan import ErasePlan, contains_row, erase_from_quarantine, plan_erase
@@ -265,7 +265,7 @@ class ErasureFollowUp:
         files: FileSystem,
         directory: DataDirectory,
         maintenance: Maintenance,
-        derived: Mapping[str, FollowsErases],
+        derived: Mapping[str, ErasureProgress],
         wait_s: float = _WAIT_S,
     ) -> None:
         self._files = files
@@ -295,7 +295,7 @@ class ErasureFollowUp:
         return await asyncio.to_thread(search)
 
 
-def _is_lagging(derived: FollowsErases, operation: Operation) -> bool:
+def _is_lagging(derived: ErasureProgress, operation: Operation) -> bool:
     try:
         erased_through_seq = derived.erased_through_seq
     except OSError:

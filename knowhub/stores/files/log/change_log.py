@@ -45,14 +45,14 @@ class ChangeLog(ActiveFiles):
         self._locked_segment: int | None = None
         self._writer: tuple[int, int] | None = None
         self._replaced: list[int] = []
-        self._manifest: int | None = None
+        self._manifest_lock: int | None = None
 
     def close(self) -> None:
         """Close every file; the log can be used again afterwards."""
         self.close_replaced()
-        if self._manifest is not None:
-            self._files.close(self._manifest)
-            self._manifest = None
+        if self._manifest_lock is not None:
+            self._files.close(self._manifest_lock)
+            self._manifest_lock = None
         for descriptor in self._readers.values():
             self._files.close(descriptor)
         self._readers.clear()
@@ -65,7 +65,7 @@ class ChangeLog(ActiveFiles):
             self._writer = None
 
     def reload(self) -> None:
-        """Go by the manifest that is on disk now. Raises OSError.
+        """Use the manifest that is on disk now. Raises OSError.
 
         Files that a rewrite has replaced are not read any more; `close_replaced` closes them.
         """
@@ -91,7 +91,7 @@ class ChangeLog(ActiveFiles):
         except FileNotFoundError:
             return
         lock_shared(descriptor)
-        before, self._manifest = self._manifest, descriptor
+        before, self._manifest_lock = self._manifest_lock, descriptor
         if before is not None:
             self._files.close(before)
 
