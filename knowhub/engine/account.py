@@ -112,7 +112,8 @@ class Account:
             raise TypeError(f"the texts of {name!r} are not in memory")
         return table
 
-    def undo_of(self, operation_id: str) -> str | None:
+    def find_undo(self, operation_id: str) -> str | None:
+        """Return the newest operation that undid this one; None if there is none."""
         return self._undos.get(operation_id)
 
     def _in_order(self, names: set[str]) -> Iterable[str]:

@@ -50,8 +50,9 @@ class Overlay:
         changed = self._tables.get(name)
         return self.underlying.table(name) if changed is None else changed
 
-    def undo_of(self, operation_id: str) -> str | None:
-        return self._undos.get(operation_id) or self.underlying.undo_of(operation_id)
+    def find_undo(self, operation_id: str) -> str | None:
+        """Return the newest operation that undid this one; None if there is none."""
+        return self._undos.get(operation_id) or self.underlying.find_undo(operation_id)
 
 
 class OverlayTable:
@@ -252,10 +253,10 @@ class AccountView:
         ]
 
     def undone_by(self, operation_id: str) -> str | None:
-        undo = self.source.undo_of(operation_id)
+        undo = self.source.find_undo(operation_id)
         # An undo that was itself undone does not count: of a chain of undos every second one does.
         counts, last = False, operation_id
-        while (newer := self.source.undo_of(last)) is not None:
+        while (newer := self.source.find_undo(last)) is not None:
             counts, last = not counts, newer
         return undo if counts else None
 

@@ -197,14 +197,14 @@ FAULTS = (
     Fault(
         "publish an erase without announcing it",
         "erasing/eraser.py",
-        "new, number, self._context.lock.begin)",
+        "new, number, self._context.lock.begin_publication)",
         "new, number)",
         ["test_erasing_faults.py::test_another_process_continues_after_a_death_at_any_call"],
     ),
     Fault(
         "begin a segment without announcing it",
         "group_commit.py",
-        "            self._lock.begin()",
+        "            self._lock.begin_publication()",
         "            pass",
         ["test_compaction.py::test_another_process_continues_after_a_death_at_any_call"],
     ),

@@ -130,7 +130,7 @@ class Batch:
             return draft, draft.answer
         if not draft.is_checked:
             check_rows(self.collections, view, {(write.collection, write.id): write.after for write in draft.writes})
-        changes = [_raw_change(view, write, is_erasing=draft.op.startswith(ERASING)) for write in draft.writes]
+        changes = [_make_change(view, write, is_erasing=draft.op.startswith(ERASING)) for write in draft.writes]
         # The last operation of a group has its idempotency key, and its reply answers for all.
         last = index == len(request.decides) - 1
         operation = Operation(
@@ -174,7 +174,7 @@ def key_name(account: str, key: IdempotencyKey) -> tuple[str, ...]:
     return (account, key.principal, key.method, key.path, key.key)
 
 
-def _raw_change(view: AccountView, write: Write, *, is_erasing: bool) -> WrittenChange:
+def _make_change(view: AccountView, write: Write, *, is_erasing: bool) -> WrittenChange:
     before = view.raw(write.collection, write.id)
     before_row = None if before is None else orjson.loads(before)
     if before_row is not None and (is_erasing or is_erased(write.after)):

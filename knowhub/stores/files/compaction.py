@@ -66,7 +66,7 @@ class Compaction:
         """
         directory, files = self._context.directory, self._context.files
         async with self._running, lock_folder(files, directory.change_log, self._commits.lock_timeout_s, _REFUSAL):
-            base, held = await self._base_to_write(retention_s)
+            base, held = await self._plan_base(retention_s)
             # The files of a rewrite that died are removed too.
             await self._remove_unused_files()
             if base is None:
@@ -79,7 +79,7 @@ class Compaction:
                 searched = name_searched_values(self._replica.schemas)
                 order = {"header": msgspec.to_builtins(base), "path": str(path), "searched": searched}
                 made = await run_subprocess("write_base", directory.root, order)
-                await self._install(base, name, made)
+                await self._publish(base, name, made)
             except BaseException:
                 if self._log.generation < base.generation:
                     with suppress(OSError):
@@ -152,7 +152,7 @@ class Compaction:
         # Freeing the room of a large file takes tens of milliseconds.
         await asyncio.to_thread(remove_unused_files, self._context.files, self._log)
 
-    async def _base_to_write(self, retention_s: float) -> tuple[BaseHeader | None, bool]:
+    async def _plan_base(self, retention_s: float) -> tuple[BaseHeader | None, bool]:
         async with self._commits.lock_for_write():
             # A process that died while it published may have left files that nobody knows.
             self._log.reload()
@@ -161,7 +161,7 @@ class Compaction:
             if segments and segments[-1] == self._follower.position.segment:
                 # Only whole segments go: what was written so far becomes one.
                 await self._commits.end_segment()
-            free = await self._free(segments)
+            free = await self._wait_for_readers(segments)
             last_seq = self._last_seq_of(free[-1]) if free else history.base_seq
             operation = await history.at_async(last_seq)
             if operation is None:
@@ -196,7 +196,7 @@ class Compaction:
                 found.pop()
         return found
 
-    async def _free(self, segments: list[int]) -> list[int]:
+    async def _wait_for_readers(self, segments: list[int]) -> list[int]:
         """Return the first segments that no other process has locked; wait a little for each."""
         deadline = asyncio.get_running_loop().time() + _WAIT_FOR_OTHERS_S
         free: list[int] = []
@@ -210,7 +210,7 @@ class Compaction:
             free.append(segment)
         return free
 
-    async def _install(self, base: BaseHeader, name: LogFileName, made: Mapping[str, Any]) -> None:
+    async def _publish(self, base: BaseHeader, name: LogFileName, made: Mapping[str, Any]) -> None:
         files, log = self._context.files, self._log
         async with self._commits.lock_for_write():
 

@@ -90,7 +90,7 @@ class GroupCommit:
             self._flusher = loop.create_task(self._drain(), name="log-flusher")
         return await request.future
 
-    async def finish(self) -> None:
+    async def close(self) -> None:
         """Write what is queued, and end the thread."""
         if self._flusher is not None:
             await self._flusher
@@ -153,12 +153,12 @@ class GroupCommit:
                 raise
 
         if is_announced:
-            self._lock.begin()
+            self._lock.begin_publication()
         try:
             position = await self.in_thread(start)
         except KnowHubError:
             if is_announced:
-                self._lock.cancel()
+                self._lock.cancel_publication()
             raise
         self._log.close_writer()
         try:

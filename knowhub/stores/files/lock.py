@@ -84,8 +84,8 @@ class LockFile:
         """Take the writers' lock if it is free. The kernel releases it when the process dies."""
         return try_flock(self._descriptor)
 
-    def wait(self, timeout_s: float) -> bool:
-        """Take the writers' lock; False if it is not free within `timeout_s` seconds."""
+    def acquire(self, timeout_s: float) -> bool:
+        """Take the writers' lock; return False if it is not free within `timeout_s` seconds."""
         deadline = time.monotonic() + timeout_s
         while not self.try_acquire():
             if time.monotonic() > deadline:
@@ -147,12 +147,12 @@ class LockFile:
             and tuple(words[_BOOT_AT : _BOOT_AT + 2]) == self._boot
         )
 
-    def begin(self) -> None:
+    def begin_publication(self) -> None:
         """Open a publication. If this process dies before its end, the next writer looks for the end of the log."""
         self._words[_STAMP_AT] |= 1
 
-    def cancel(self) -> None:
-        """Take back `begin`: nothing was published."""
+    def cancel_publication(self) -> None:
+        """Close a publication that `begin_publication` has opened: nothing was published."""
         self._words[_STAMP_AT] = (self._words[_STAMP_AT] | 1) + 1
 
     def publish(self, position: Position, segment_inode: int) -> int:

@@ -204,7 +204,7 @@ class FileStore:
 
     async def close(self) -> None:
         """Write what is queued, then close all files."""
-        await self.commits.finish()
+        await self.commits.close()
         await self.compaction.close()
         self.eraser.close()
         self._log.close()
@@ -224,7 +224,7 @@ def open_store(
     files.make_folder(root)
     lock, log = LockFile(files, directory.lock), ChangeLog(files, directory.change_log)
     try:
-        if not lock.wait(options.lock_timeout_s):
+        if not lock.acquire(options.lock_timeout_s):
             raise Unavailable(f"another process has held {directory.lock} for {options.lock_timeout_s:g} s")
         store = FileStore(StoreContext(files, directory, log, lock, clock, ids), collections, options)
     except (KnowHubError, OSError):

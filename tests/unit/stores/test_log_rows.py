@@ -7,7 +7,7 @@ import pytest
 
 from knowhub.stores.files.filesystem import FileSystem
 from knowhub.stores.files.log.log_line import add_checksum
-from knowhub.stores.files.log.log_reader import DamagedLog, StrictLogReader, latest_rows
+from knowhub.stores.files.log.log_reader import DamagedLog, StrictLogReader, read_latest_rows
 from tests.builders import local, new_knowledge, open_domain
 
 pytestmark = pytest.mark.anyio
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.anyio
 def read_rows(
     folder: Path, *, end: tuple[int, int] | None = None, account: str | None = "default"
 ) -> tuple[StrictLogReader, Mapping[tuple[str, str], bytes]]:
-    return latest_rows(FileSystem(), folder / "change_log", account, end=end)
+    return read_latest_rows(FileSystem(), folder / "change_log", account, end=end)
 
 
 async def test_rows_after_the_given_end_are_not_read(tmp_path: Path) -> None:

@@ -223,7 +223,7 @@ def _check_lock(files: FileSystem, directory: DataDirectory, log: ChangeLog) -> 
         detail = "is missing or too short; the next start makes it, and judges the end of the log from the log alone"
         return Finding(Severity.NOTE, "LOCK", detail), LogBounds.of(log)
     try:
-        if not lock.wait(_LOCK_WAIT_S):
+        if not lock.acquire(_LOCK_WAIT_S):
             advice = "if writes hang: `fuser LOCK` names the process; a stopped one must go on or be ended"
             detail = "one process has held it for a second"
             return Finding(Severity.PROBLEM, "LOCK", detail, advice), LogBounds.of(log)

@@ -226,7 +226,9 @@ class Eraser:
         new = LogManifest(generation, LogFiles(base, segments))
         try:
             # Whoever takes the lock after a crash in here looks for the end of the log in the files.
-            await self._commits.in_thread(lambda: publish(self._files, log, new, number, self._context.lock.begin))
+            await self._commits.in_thread(
+                lambda: publish(self._files, log, new, number, self._context.lock.begin_publication)
+            )
         except KnowHubError:
             self._files.close(manifest)
             log.reload()

@@ -48,7 +48,7 @@ def load(context: StoreContext, sink: LogSink) -> Loaded:
     Idempotent: opening twice writes nothing the second time. Raises OSError and Unavailable.
     """
     log, lock = context.log, context.lock
-    _make(context)
+    _create_log(context)
     bounds = LogBounds.of(log, lock)
     if bounds.base is not None and bounds.missing[:1] == [bounds.base ^ BASE]:
         path = log.path(bounds.base ^ BASE)
@@ -80,7 +80,7 @@ def start_segment(context: StoreContext, previous: Position, log_id: str, first_
     return Position(previous.generation, segment, length)
 
 
-def _make(context: StoreContext) -> None:
+def _create_log(context: StoreContext) -> None:
     folder = context.directory.change_log
     context.files.make_folder(folder)
     write_format(context.files, context.directory)

@@ -343,7 +343,7 @@ def read_log(
     return read
 
 
-def latest_rows(
+def read_latest_rows(
     files: FileSystem, folder: Path, account: str | None, *, end: tuple[int, int] | None = None
 ) -> tuple[StrictLogReader, Mapping[tuple[str, str], bytes]]:
     """Read the rows of an account, of none if it is None, out of a change_log folder that is durable up to `end`.

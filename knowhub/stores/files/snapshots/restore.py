@@ -13,7 +13,7 @@ from knowhub.core.store_results import differs
 from knowhub.stores.files.data_directory import KEYRING, DataDirectory
 from knowhub.stores.files.filesystem import PRIVATE_MODE, FileSystem, create_file, remove_path, replace_file
 from knowhub.stores.files.keys import format_keyring, merge_keys, read_keyring
-from knowhub.stores.files.log.log_reader import DamagedLog, latest_rows
+from knowhub.stores.files.log.log_reader import DamagedLog, read_latest_rows
 from knowhub.stores.files.snapshots.archive import DamagedSnapshot, Manifest, unpack_snapshot
 
 DIFFERENCES = "differences.jsonl"
@@ -36,7 +36,7 @@ def prepare_restore(files: FileSystem, root: Path, arguments: Mapping[str, Any])
         then = read_snapshot_rows(files, archive.name, scratch, manifest, account)
         # The unpacked log is not needed any more, and the differences may take as much room.
         remove_path(files, scratch / "change_log")
-        now = latest_rows(files, DataDirectory(root).change_log, account, end=tuple(arguments["end"]))[1]
+        now = read_latest_rows(files, DataDirectory(root).change_log, account, end=tuple(arguments["end"]))[1]
         with create_file(files, scratch / DIFFERENCES) as writer:
             for key, row in _diff(arguments["fixed"], then, now):
                 change = {"collection": key[0], "id": key[1], "row": row}
@@ -60,7 +60,7 @@ def read_snapshot_rows(files: FileSystem, archive: str, folder: Path, manifest: 
     except ValueError as problem:
         raise DamagedSnapshot(archive, KEYRING, str(problem)) from problem
     try:
-        log, rows = latest_rows(files, folder / "change_log", account)
+        log, rows = read_latest_rows(files, folder / "change_log", account)
     except DamagedLog as problem:
         member = f"change_log/{problem.path.name}"
         raise DamagedSnapshot(archive, member, f"offset {problem.offset}: {problem.reason}") from problem
