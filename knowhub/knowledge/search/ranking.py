@@ -1,7 +1,7 @@
 """The ranking of search results: relevance first, moved within bounds by evidence and by age.
 
 1. Relevance is the share of the score that a record could reach for the query: 0 to 1, comparable between queries.
-2. A record below the floor is not about the query and is left out, unless a model picked it.
+2. A record below the floor is not about the query. It is left out before the ranking, unless a model picked it.
 3. `worth = relevance × evidence × weak evidence × newer` orders the rest. `evidence` is (estimated share of helpful
    votes ÷ mean share of the candidates)², within bounds. No record is hidden by votes.
 4. A record that says the same as an older one, and is at least half as relevant, comes before it, whatever votes the
@@ -99,7 +99,6 @@ class RankingInputs:
     now: float
     row: Callable[[str], Row]
     match_terms: Callable[[str], Sequence[str]]
-    min_relevance: float = 0.0
     half_life_days: float = DEFAULT_HALF_LIFE_DAYS
 
 
@@ -110,8 +109,7 @@ def pool_size(top_k: int) -> int:
 
 def rank_hits(hits: Sequence[SearchHit[KnowledgeSummary]], inputs: RankingInputs) -> list[RankedHit]:
     """Return the `top_k` hits to show, best first; `hits` come most relevant first."""
-    relevant = [ranked for ranked in _decide_relevance(hits) if ranked.relevance >= inputs.min_relevance]
-    pool = _apply_evidence(relevant, inputs)
+    pool = _apply_evidence(_decide_relevance(hits), inputs)
     if inputs.order is Order.RELEVANCE:
         return sorted(pool, key=lambda ranked: -ranked.relevance)[: inputs.top_k]
     if inputs.order is Order.QUALITY:

@@ -89,7 +89,8 @@ class KnowledgeRetrieval:
         pool = HitPool(rules, _scale_relevance(recalled))
         if router is not None and query.asks_models:
             await pool.route(router, floor)
-        if pool.routed is None:
+        # A model needs no floor to leave out what does not fit. What the caller asks for holds for its picks too.
+        if pool.routed is None or query.min_relevance is not None:
             pool.drop_under(floor)
         if reranking is not None and query.asks_models:
             await pool.rerank(reranking)
@@ -123,7 +124,6 @@ class KnowledgeRetrieval:
             now,
             rules.get_row,
             match_terms,
-            query.min_relevance or 0.0,
             self._options.half_life_days,
         )
 
