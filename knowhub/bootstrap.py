@@ -108,7 +108,7 @@ class Knowledge:
         self.exchange = KnowledgeExchange(store, ids)
         self.evolution = Evolution(store, chat, budget_s, note)
         open_by_name = chat_models_by_name(settings, chat, adapters.timing, adapters.token_budget)
-        slim_options = SlimOptions(ids, open_by_name, budget_s, note, indexes.records.find_like)
+        slim_options = SlimOptions(ids, open_by_name, budget_s, note, indexes.records.find_similar)
         self.slimming = Slimming(store, lexical, slim_options)
         self.similarity = Similarity(store, lexical)
         self.extraction = KnowledgeExtraction(

@@ -156,18 +156,18 @@ class HybridIndex(Generic[SearchableT]):
         similarities = await vectors.compare(query.vector, groups)
         near = await vectors.find_best(similarities, lambda summary: summary.id in accepted or accept(summary), many)
         # Lexical results are compared with the query too.
-        likeness = similarities.get_by_number(
+        similarity_of = similarities.get_by_number(
             summary.text_num for summary in (*(hit.summary for hit in words.hits), *(summary for _, summary in near))
         )
-        hits = combine_results(words.hits, near, likeness, query.reading, self._weigh, limit)
-        nearest = _get_nearest(likeness, query.reading)
+        hits = combine_results(words.hits, near, similarity_of, query.reading, self._weigh, limit)
+        nearest = _get_nearest(similarity_of, query.reading)
         by_words = words.hits[0].relevance / words.reach if words.hits else 0.0
         # The score of a perfect result, where the best one has 1: the better of words and vectors says how far.
         reach = 1 / max(by_words, nearest, _MIN_SCALE)
         enough = _ENOUGH_SHARE * reach * words.enough / words.reach
         return SearchHits(hits, lag, words.degraded, reach, enough, nearest)
 
-    async def find_like(
+    async def find_similar(
         self,
         account: str,
         summary: SearchableT,
@@ -176,9 +176,9 @@ class HybridIndex(Generic[SearchableT]):
         accept: Callable[[SearchableT], bool],
         limit: int,
     ) -> list[tuple[float, SearchableT]]:
-        """Return the rows whose vectors are nearest to that of a row with this text, each with its likeness.
+        """Return the rows whose vectors are nearest to that of a row with this text, each with its similarity.
 
-        Likeness is 0 between unrelated texts and 1 for the same. Nothing is found for a row without a vector, and in
+        It is 0 between unrelated texts and 1 for the same. Nothing is found for a row without a vector, and in
         scripts that the embedder does not read.
         """
         index = self._vectors.account(account)
@@ -202,19 +202,19 @@ class HybridIndex(Generic[SearchableT]):
 def combine_results(
     words: Sequence[SearchHit[SearchableT]],
     near: Sequence[tuple[float, SearchableT]],
-    likeness: Mapping[int, float],
+    similarity_of: Mapping[int, float],
     reading: ScriptSkill,
     weigh: Callable[[SearchableT], float],
     limit: int,
 ) -> list[SearchHit[SearchableT]]:
-    """Return the `limit` best results by their combined score; `likeness` has the similarity by number of the text.
+    """Return the `limit` best results by their combined score; `similarity_of` has the similarity of rows by the number of their text.
 
     Lexical scores are scaled by the best one, similarities from that of unrelated texts to the nearest. A record
     without a vector is scored by words only. A record found only by its vector is left out if it is not much nearer
     than unrelated texts, or far behind the nearest.
     """
     best_score = max((hit.relevance for hit in words), default=1.0)
-    nearest = max(likeness.values(), default=reading.unrelated_similarity)
+    nearest = max(similarity_of.values(), default=reading.unrelated_similarity)
     scale = max(nearest - reading.unrelated_similarity, _MIN_SCALE)
     floor = reading.unrelated_similarity + max(reading.spread, _NEAR * scale)
     summaries = {
@@ -224,11 +224,14 @@ def combine_results(
     by_vector = {summary.id: (rank, value) for rank, (value, summary) in enumerate(near, start=1)}
     scored = []
     for summary in summaries.values():
-        like = likeness.get(summary.text_num)
-        if summary.id not in by_words and (like is None or like < floor):
+        similarity = similarity_of.get(summary.text_num)
+        if summary.id not in by_words and (similarity is None or similarity < floor):
             continue
         lexical = by_words[summary.id][1] / best_score if summary.id in by_words else 0.0
-        semantic = lexical if like is None else min(1.0, max(0.0, (like - reading.unrelated_similarity) / scale))
+        if similarity is None:
+            semantic = lexical
+        else:
+            semantic = min(1.0, max(0.0, (similarity - reading.unrelated_similarity) / scale))
         share = weigh(summary) * reading.skill
         scored.append(((1 - share) * lexical + share * semantic, summary))
     scored.sort(key=lambda item: (-round(item[0], _SCORE_DIGITS), -item[1].text_num))
@@ -243,7 +246,7 @@ def combine_results(
     ]
 
 
-def _get_nearest(likeness: Mapping[int, float], reading: ScriptSkill) -> float:
+def _get_nearest(similarity_of: Mapping[int, float], reading: ScriptSkill) -> float:
     """Return the best similarity on a scale from that of unrelated texts, 0, to that of the same text, 1."""
-    best = max(likeness.values(), default=reading.unrelated_similarity)
+    best = max(similarity_of.values(), default=reading.unrelated_similarity)
     return (best - reading.unrelated_similarity) / (1 - reading.unrelated_similarity)

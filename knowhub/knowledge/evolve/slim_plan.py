@@ -15,7 +15,7 @@ from knowhub.core.request_context import RequestContext
 from knowhub.knowledge import evidence, table
 from knowhub.knowledge.evolve.merging import has_same_sentence, join_contents
 from knowhub.knowledge.model import KNOWLEDGE, RECORD_FIELDS, KnowledgeSummary, KnowledgeType
-from knowhub.knowledge.ports import FindLike, KnowledgeIndex
+from knowhub.knowledge.ports import FindSimilar, KnowledgeIndex
 from knowhub.knowledge.table import find_record, find_replacements, list_live_records
 
 ItemT = TypeVar("ItemT")
@@ -26,7 +26,7 @@ MAX_ASKED_TOGETHER = 8
 MAX_ASKED_CHARS = 4_000
 MIN_SHARED_WORDS = 0.3
 # With the packaged embedder paraphrases have 0.4 to 0.75, and texts on other things at most 0.47.
-MIN_LIKENESS = 0.5
+MIN_VECTOR_SIMILARITY = 0.5
 _REWORDED = "they say the same in other words; joined they would say it twice, and only a model can write one text"
 _REORDERED = "their sentences stand in different orders, and only a model can write one text"
 _MATCHING_FIELDS = [item.name for item in RECORD_FIELDS if item.must_match]
@@ -128,17 +128,17 @@ class MergeCandidates:
         return merges
 
     async def find_groups(
-        self, index: KnowledgeIndex, find_like: FindLike | None = None
+        self, index: KnowledgeIndex, find_similar: FindSimilar | None = None
     ) -> AsyncIterator[list[RecordRef]]:
         """Yield groups of records that may say the same in other words, oldest first; each record is in one at most.
 
-        They share words, or `find_like` finds that their vectors are alike.
+        They share words, or `find_similar` finds that their vectors are similar.
         Yields an empty list for a record without a group. Records that are merged as near copies are left for the next
         slimming, because their text changes.
         """
         for number in range(len(self._refs)):
             await self._pace.pause()
-            group = await self._find_group(index, find_like, number) if number not in self._used else []
+            group = await self._find_group(index, find_similar, number) if number not in self._used else []
             if group:
                 group = sorted([number, *group])
                 self._used.update(group)
@@ -169,7 +169,7 @@ class MergeCandidates:
             least = min(similarity for _, similarity in part)
             yield Merge(into, [ref for ref, _ in part], MergeReason.NEAR_DUPLICATE, least)
 
-    async def _find_group(self, index: KnowledgeIndex, find_like: FindLike | None, number: int) -> list[int]:
+    async def _find_group(self, index: KnowledgeIndex, find_similar: FindSimilar | None, number: int) -> list[int]:
         row = self.row(self._refs[number])
         if not self._is_askable(number):
             return []
@@ -185,9 +185,9 @@ class MergeCandidates:
         own = words(join_text(row))
         close = [hit.summary for hit in found.hits if self._has_common_words(own, hit.summary)]
         own_summary = find_record(self._view, row["id"])
-        if find_like is not None and own_summary is not None:
-            like = await find_like(self._ctx.account, own_summary, join_text(row), groups, accept, _NEIGHBOURS)
-            close = [*(summary for likeness, summary in like if likeness >= MIN_LIKENESS), *close]
+        if find_similar is not None and own_summary is not None:
+            similar = await find_similar(self._ctx.account, own_summary, join_text(row), groups, accept, _NEIGHBOURS)
+            close = [*(summary for similarity, summary in similar if similarity >= MIN_VECTOR_SIMILARITY), *close]
         numbers = dict.fromkeys(self._numbers[summary.id] for summary in close)
         return [other for other in numbers if self._is_askable(other)][:_NEIGHBOURS]
 

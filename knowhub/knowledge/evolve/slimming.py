@@ -43,7 +43,7 @@ from knowhub.knowledge.evolve.slim_plan import (
     split_into_parts,
 )
 from knowhub.knowledge.model import KNOWLEDGE
-from knowhub.knowledge.ports import FindLike, KnowledgeIndex
+from knowhub.knowledge.ports import FindSimilar, KnowledgeIndex
 
 OP = "slim_knowledge"
 MAX_REPORTED = 500
@@ -70,7 +70,7 @@ class SlimResult:
 class SlimOptions:
     """What slimming needs beside the records. `budget_s` is for one question to the model.
 
-    `note(ctx, calls)` records the calls that led to no merge; it must not raise. `find_like`
+    `note(ctx, calls)` records the calls that led to no merge; it must not raise. `find_similar`
     finds records by meaning; None without an embedder.
     """
 
@@ -78,7 +78,7 @@ class SlimOptions:
     chat_for: ChatFor
     budget_s: float
     note: NoteCalls = discard_calls
-    find_like: FindLike | None = None
+    find_similar: FindSimilar | None = None
 
 
 @dataclass(slots=True)
@@ -232,7 +232,7 @@ class Slimming:
             advisor.skipped += [make_skipped(ids, reason) for ids, reason in candidates.apart]
             return
         count = 0
-        async for group in candidates.find_groups(self._index, self._options.find_like):
+        async for group in candidates.find_groups(self._index, self._options.find_similar):
             count += 1
             progress(count, len(candidates))
             if group:
