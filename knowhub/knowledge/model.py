@@ -205,7 +205,7 @@ class WeighedVote(NamedTuple):
 class KnowledgeSummary:
     """A record without its text: what filters, ranking and the duplicate check need.
 
-    `ordinal` counts records in the order of creation. `text_num` is the number of the change that last wrote the
+    `ordinal` counts records in the order of creation. `text_change` is the number of the change that last wrote the
     searched text; an index entry with an older number is outdated. Search, lists and the duplicate check use `live`
     records only; a merged record is not live, but can be read by its id. `votes` are the newest ones, newest first.
     `weak` counts the runs that showed the record and succeeded or failed without a word about it. `has_kept_words`: no
@@ -214,7 +214,7 @@ class KnowledgeSummary:
 
     id: str
     ordinal: int
-    text_num: int
+    text_change: int
     signature: int
     live: bool
     version: int

@@ -10,9 +10,9 @@ FindSimilar: TypeAlias = Callable[
     [str, KnowledgeSummary, str, Sequence[frozenset[str]], Callable[[KnowledgeSummary], bool], int],
     Awaitable[Sequence[tuple[float, KnowledgeSummary]]],
 ]
-"""Takes (account, record, its text, groups, accept, limit); returns the nearest records by meaning with their similarity.
+"""Takes (account, record, its text, groups, accept, limit); returns the nearest records by meaning.
 
-It is 0 between unrelated texts and 1 for the same.
+Each has its similarity. It is 0 between unrelated texts and 1 for the same.
 """
 
 KnowledgeIndex: TypeAlias = SearchIndex[KnowledgeSummary]

@@ -28,7 +28,7 @@ FacetValues: TypeAlias = "tuple[str | tuple[str, ...] | None, ...]"
 
 
 def summarize(
-    row: Mapping[str, Any], ordinal: int, text_num: int, earlier: KnowledgeSummary | None = None
+    row: Mapping[str, Any], ordinal: int, text_change: int, earlier: KnowledgeSummary | None = None
 ) -> KnowledgeSummary:
     """Return the summary of `row`. It reuses parts of `earlier` if the text is the same."""
     values = _read_facet_values(row)
@@ -41,7 +41,7 @@ def summarize(
     return KnowledgeSummary(
         id=row["id"],
         ordinal=earlier.ordinal if earlier else ordinal,
-        text_num=earlier.text_num if same_text and earlier else text_num,
+        text_change=earlier.text_change if same_text and earlier else text_change,
         signature=signature,
         live=not row.get("deleted") and merged_into is None,
         version=row["version"],
@@ -143,7 +143,7 @@ def _hash_searched(row: Mapping[str, Any], values: FacetValues) -> int:
 
 
 BY_TEXT: Final = Index[KnowledgeSummary](
-    KNOWLEDGE, "by_text", keys=lambda summary: (summary.text_num,), of_deleted=True
+    KNOWLEDGE, "by_text", keys=lambda summary: (summary.text_change,), of_deleted=True
 )
 BY_DEDUP_KEY: Final = Index[KnowledgeSummary](KNOWLEDGE, "by_duplicate_key", keys=lambda summary: (summary.dedup_key,))
 BY_SUPERSEDED: Final = Index[KnowledgeSummary](

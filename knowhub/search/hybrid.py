@@ -157,7 +157,7 @@ class HybridIndex(Generic[SearchableT]):
         near = await vectors.find_best(similarities, lambda summary: summary.id in accepted or accept(summary), many)
         # Lexical results are compared with the query too.
         similarity_of = similarities.get_by_number(
-            summary.text_num for summary in (*(hit.summary for hit in words.hits), *(summary for _, summary in near))
+            summary.text_change for summary in (*(hit.summary for hit in words.hits), *(summary for _, summary in near))
         )
         hits = combine_results(words.hits, near, similarity_of, query.reading, self._weigh, limit)
         nearest = _get_nearest(similarity_of, query.reading)
@@ -182,7 +182,7 @@ class HybridIndex(Generic[SearchableT]):
         scripts that the embedder does not read.
         """
         index = self._vectors.account(account)
-        own = None if index.vectors is None else index.vectors.get(summary.text_num)
+        own = None if index.vectors is None else index.vectors.get(summary.text_change)
         try:
             reading = await self._queries.skills.get_skill(text)
         except EmbeddingFailed:
@@ -207,8 +207,9 @@ def combine_results(
     weigh: Callable[[SearchableT], float],
     limit: int,
 ) -> list[SearchHit[SearchableT]]:
-    """Return the `limit` best results by their combined score; `similarity_of` has the similarity of rows by the number of their text.
+    """Return the `limit` best results by their combined score.
 
+    `similarity_of` has the similarity of rows to the query, by the number of the change that wrote their text.
     Lexical scores are scaled by the best one, similarities from that of unrelated texts to the nearest. A record
     without a vector is scored by words only. A record found only by its vector is left out if it is not much nearer
     than unrelated texts, or far behind the nearest.
@@ -224,7 +225,7 @@ def combine_results(
     by_vector = {summary.id: (rank, value) for rank, (value, summary) in enumerate(near, start=1)}
     scored = []
     for summary in summaries.values():
-        similarity = similarity_of.get(summary.text_num)
+        similarity = similarity_of.get(summary.text_change)
         if summary.id not in by_words and (similarity is None or similarity < floor):
             continue
         lexical = by_words[summary.id][1] / best_score if summary.id in by_words else 0.0
@@ -234,7 +235,7 @@ def combine_results(
             semantic = min(1.0, max(0.0, (similarity - reading.unrelated_similarity) / scale))
         share = weigh(summary) * reading.skill
         scored.append(((1 - share) * lexical + share * semantic, summary))
-    scored.sort(key=lambda item: (-round(item[0], _SCORE_DIGITS), -item[1].text_num))
+    scored.sort(key=lambda item: (-round(item[0], _SCORE_DIGITS), -item[1].text_change))
     stages = ((LEXICAL, by_words), (VECTOR, by_vector))
     return [
         SearchHit(

@@ -13,7 +13,7 @@ from knowhub.core.recall import SearchHit, SearchHits
 from knowhub.engine.account import Account, SearchableRows, seq_of_change
 from knowhub.search.analysis import count_words, index_terms, query_terms, weight_terms
 from knowhub.search.full_text import FullText, IndexNote
-from knowhub.search.index_files import AccountIndexes, FollowingIndex
+from knowhub.search.index_files import AccountIndexBase, AccountIndexRegistry
 from knowhub.search.tail import Document, QueryTerm, Statistics, Tail, get_reach, join_terms
 from knowhub.search.texts import SearchableT, Texts
 
@@ -27,7 +27,7 @@ _SPARE_HITS: Final = 8
 _INDEXED_AT_ONCE: Final = 4_000
 
 
-class AccountIndex(FollowingIndex[SearchableT, FullText]):
+class AccountLexicalIndex(AccountIndexBase[SearchableT, FullText]):
     """The lexical index of one account, with statistics of its own: nothing is revealed about other accounts."""
 
     def __init__(
@@ -54,9 +54,9 @@ class AccountIndex(FollowingIndex[SearchableT, FullText]):
     def _note_change(self, summary: SearchableT) -> None:
         if summary.live:
             self._gone.pop(summary.id, None)
-            self._unread.append(summary.text_num)
+            self._unread.append(summary.text_change)
         else:
-            self._gone[summary.id] = seq_of_change(summary.text_num)
+            self._gone[summary.id] = seq_of_change(summary.text_change)
 
     async def search(
         self, text: str, groups: Sequence[frozenset[str]], accept: Callable[[SearchableT], bool], limit: int
@@ -77,7 +77,7 @@ class AccountIndex(FollowingIndex[SearchableT, FullText]):
         passed: dict[int, SearchableT] = {}
 
         def passes(number: int) -> bool:
-            summary = self._records.by_text_num(number)
+            summary = self._records.find_by_text_change(number)
             if summary is None:
                 return False
             for group in groups:  # a generator would cost more than what it asks
@@ -129,7 +129,7 @@ class AccountIndex(FollowingIndex[SearchableT, FullText]):
         gone = dict(self._gone)
         if not taken and not gone:
             return 0
-        documents = [item for item in taken if self._records.by_text_num(item.number) is not None]
+        documents = [item for item in taken if self._records.find_by_text_change(item.number) is not None]
         # Whatever the tail still holds begins behind the last document that goes: so far the index will be built.
         whole = len(taken) == len(self._tail) and not self._unread
         seq = self._log.last_seq if whole else seq_of_change(taken[-1].number) - 1
@@ -189,10 +189,10 @@ class AccountIndex(FollowingIndex[SearchableT, FullText]):
         pace = CooperativePause()
         while self._unread and not limit.is_over:
             number = self._unread[0]
-            summary = self._records.by_text_num(number)
+            summary = self._records.find_by_text_change(number)
             if summary is not None and summary.live and number not in self._tail:
                 document = await self._analyze(summary)
-                if self._records.by_text_num(number) is not None:
+                if self._records.find_by_text_change(number) is not None:
                     self._tail.add(document)
             # What was reloaded meanwhile may have taken it away already.
             if self._unread and self._unread[0] == number:
@@ -206,7 +206,7 @@ class AccountIndex(FollowingIndex[SearchableT, FullText]):
             terms, count = await asyncio.to_thread(lambda: join_terms(self._texts.terms(row)))
         else:
             terms, count = join_terms(self._texts.terms(row))
-        return Document(summary.text_num, summary.id, terms, count, summary.facets, replaces=summary.is_rewritten)
+        return Document(summary.text_change, summary.id, terms, count, summary.facets, replaces=summary.is_rewritten)
 
     def _make_terms(
         self, query: Sequence[tuple[str, float]], counts: Mapping[str, Mapping[int, int]]
@@ -233,7 +233,7 @@ class AccountIndex(FollowingIndex[SearchableT, FullText]):
         )
 
 
-class LexicalIndex(AccountIndexes[AccountIndex[SearchableT]], Generic[SearchableT]):
+class LexicalIndex(AccountIndexRegistry[AccountLexicalIndex[SearchableT]], Generic[SearchableT]):
     """The lexical indexes of all accounts over one family of rows, following the log."""
 
     def __init__(self, folder: Path, log: LogMark, get_account: Callable[[str], Account], texts: Texts) -> None:
@@ -286,6 +286,6 @@ class LexicalIndex(AccountIndexes[AccountIndex[SearchableT]], Generic[Searchable
         for index in self._accounts.values():
             index.reload()
 
-    def _open(self, account: str, folder: Path) -> AccountIndex[SearchableT]:
+    def _open(self, account: str, folder: Path) -> AccountLexicalIndex[SearchableT]:
         rows = SearchableRows[SearchableT](self._get_account(account), self._texts.indexes)
-        return AccountIndex(folder, rows, self._texts, self._log)
+        return AccountLexicalIndex(folder, rows, self._texts, self._log)

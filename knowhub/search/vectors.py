@@ -146,7 +146,10 @@ class Vectors:
 
 @dataclass(frozen=True, slots=True)
 class Similarities:
-    """How similar rows are to a query: `values`, in the order of `slots`; None is all rows. Belongs to the event loop."""
+    """How similar rows are to a query: `values`, in the order of `slots`; None is all rows.
+
+    Belongs to the event loop.
+    """
 
     vectors: Vectors
     slots: NDArray[np.int64] | None
@@ -161,7 +164,7 @@ class Similarities:
             taken, first = len(positions), first * _MORE
 
     def get_by_number(self, numbers: Iterable[int]) -> dict[int, float]:
-        """Return the similarity of rows by their number; what was not compared, or has a vector without meaning, is left out."""
+        """Return the similarity of rows by their number, without those that were not compared or have no meaning."""
         by_number = self.vectors.find_slots(numbers)
         wanted = np.fromiter(by_number.values(), np.int64)
         positions = wanted if self.slots is None else np.searchsorted(self.slots, wanted)
