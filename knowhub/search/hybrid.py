@@ -25,7 +25,7 @@ _MIN_SCALE: Final = 1e-6
 # A vector-only result must be at least this near, between unrelated texts (0) and the nearest (1).
 _NEAR: Final = 0.5
 # The share of the score of words that a vector must reach. Texts of equal meaning are seldom very near.
-_ENOUGH_SHARE: Final = 0.8
+_SUFFICIENT_SHARE: Final = 0.8
 # Two products of the same vectors differ beyond so many digits.
 _SCORE_DIGITS: Final = 6
 _CACHED: Final = 1_000
@@ -161,11 +161,11 @@ class HybridIndex(Generic[SearchableT]):
         )
         hits = combine_results(words.hits, near, similarity_of, query.reading, self._weigh, limit)
         nearest = _get_nearest(similarity_of, query.reading)
-        by_words = words.hits[0].relevance / words.reach if words.hits else 0.0
-        # The score of a perfect result, where the best one has 1: the better of words and vectors says how far.
-        reach = 1 / max(by_words, nearest, _MIN_SCALE)
-        enough = _ENOUGH_SHARE * reach * words.enough / words.reach
-        return SearchHits(hits, lag, words.degraded, reach, enough, nearest)
+        by_words = words.get_relevance(words.hits[0]) if words.hits else 0.0
+        # The best hit has about 1. How far a perfect one is above it, the better of words and vectors says.
+        max_score = 1 / max(by_words, nearest, _MIN_SCALE)
+        sufficient_score = _SUFFICIENT_SHARE * max_score * words.sufficient_score / words.max_score
+        return SearchHits(hits, lag, words.degraded, max_score, sufficient_score, nearest)
 
     async def find_similar(
         self,
@@ -214,14 +214,14 @@ def combine_results(
     without a vector is scored by words only. A record found only by its vector is left out if it is not much nearer
     than unrelated texts, or far behind the nearest.
     """
-    best_score = max((hit.relevance for hit in words), default=1.0)
+    best_score = max((hit.score for hit in words), default=1.0)
     nearest = max(similarity_of.values(), default=reading.unrelated_similarity)
     scale = max(nearest - reading.unrelated_similarity, _MIN_SCALE)
     floor = reading.unrelated_similarity + max(reading.spread, _NEAR * scale)
     summaries = {
         summary.id: summary for summary in (*(hit.summary for hit in words), *(summary for _, summary in near))
     }
-    by_words = {hit.summary.id: (rank, hit.relevance) for rank, hit in enumerate(words, start=1)}
+    by_words = {hit.summary.id: (rank, hit.score) for rank, hit in enumerate(words, start=1)}
     by_vector = {summary.id: (rank, value) for rank, (value, summary) in enumerate(near, start=1)}
     scored = []
     for summary in summaries.values():

@@ -9,12 +9,12 @@ from typing import Any, Final, Generic
 
 from knowhub.core.clock import CooperativePause, TimeLimit
 from knowhub.core.projection import LogMark
-from knowhub.core.recall import SearchHit, SearchHits
+from knowhub.core.recall import LEXICAL, SearchHit, SearchHits, StageScore
 from knowhub.engine.account import Account, SearchableRows, seq_of_change
 from knowhub.search.analysis import count_words, index_terms, query_terms, weight_terms
 from knowhub.search.full_text import FullText, IndexNote
 from knowhub.search.index_files import AccountIndexBase, AccountIndexRegistry
-from knowhub.search.tail import Document, QueryTerm, Statistics, Tail, get_reach, join_terms
+from knowhub.search.tail import Document, QueryTerm, Statistics, Tail, get_score_limits, join_terms
 from knowhub.search.texts import SearchableT, Texts
 
 INDEX: Final = "index"
@@ -101,9 +101,11 @@ class AccountLexicalIndex(AccountIndexBase[SearchableT, FullText]):
                 if on_disk == limit:
                     break
         found.sort(key=lambda hit: (-hit[0], -hit[1]))
-        reach, enough = get_reach(terms, statistics.documents)
-        hits = [SearchHit(passed[number], score) for score, number in found[:limit]]
-        return SearchHits(hits, lag, degraded, reach, enough)
+        hits = [
+            SearchHit(passed[number], score, (StageScore(LEXICAL, rank, score),))
+            for rank, (score, number) in enumerate(found[:limit], start=1)
+        ]
+        return SearchHits(hits, lag, degraded, *get_score_limits(terms, statistics.documents))
 
     async def index_pending(self, most: int) -> int:
         """Move up to `most` documents from the tail into the index on disk; return how many moved.

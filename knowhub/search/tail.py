@@ -26,7 +26,7 @@ _MIN_DOCUMENTS: Final = 8
 _MIN_HOLDERS: Final = 4
 _COMMON_SHARE: Final = 0.25
 # Nobody expects a record to have every word of a long question: it is measured by the rarest of them.
-_ENOUGH_WORDS: Final = 2.0
+_SUFFICIENT_WORDS: Final = 2.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,8 +223,10 @@ def get_idf(documents: int, document_frequency: int) -> float:
     return log(1 + (documents - document_frequency + 0.5) / (document_frequency + 0.5))
 
 
-def get_reach(terms: Sequence[QueryTerm], documents: int) -> tuple[float, float]:
-    """Return the scores that documents would approach with every term of a query, and with its rarest words.
+def get_score_limits(terms: Sequence[QueryTerm], documents: int) -> tuple[float, float]:
+    """Return the maximal and the sufficient score of a query: with all its terms, and with its rarest two words.
+
+    A document with very many repeats of the terms would approach these scores.
 
     Terms that no document has count by their rarity, against that of the others.
     """
@@ -240,14 +242,14 @@ def get_reach(terms: Sequence[QueryTerm], documents: int) -> tuple[float, float]
         return get_idf(total, min(total, holders))
 
     rarity = [term.weight * get_rarity(term.holders) for term in terms]
-    best = sum(term.weight * get_idf(documents, term.document_frequency) for term in known) * (1 + _K1)
-    scale = best / sum(rare for term, rare in zip(terms, rarity, strict=True) if term.holders)
-    enough, left = 0.0, _ENOUGH_WORDS
+    max_known = sum(term.weight * get_idf(documents, term.document_frequency) for term in known) * (1 + _K1)
+    scale = max_known / sum(rare for term, rare in zip(terms, rarity, strict=True) if term.holders)
+    sufficient, left = 0.0, _SUFFICIENT_WORDS
     for term, rare in sorted(zip(terms, rarity, strict=True), key=lambda pair: -pair[1] / pair[0].weight):
         words = term.words * term.weight
-        enough += rare * min(1.0, left / words)
+        sufficient += rare * min(1.0, left / words)
         left -= min(left, words)
-    return scale * sum(rarity), scale * enough
+    return scale * sum(rarity), scale * sufficient
 
 
 def get_length_factor(length: int, statistics: Statistics) -> float:

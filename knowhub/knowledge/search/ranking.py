@@ -20,7 +20,7 @@ from typing import Final
 from knowhub.core import scopes
 from knowhub.core.near_duplicates import list_substitutions, normalize_text, shingles
 from knowhub.core.operation import Row
-from knowhub.core.recall import SearchHit
+from knowhub.core.recall import StageScore
 from knowhub.core.request_context import RequestContext
 from knowhub.knowledge.evidence import (
     DEFAULT_HALF_LIFE_DAYS,
@@ -65,10 +65,28 @@ _POOL_FACTOR, _POOL_LEAST = 2, 12
 
 
 @dataclass(frozen=True, slots=True)
-class RankedHit:
-    """A hit with its place: `worth` is the product of `relevance` and the other three figures."""
+class RecordHit:
+    """A record that may be in the result, with its relevance by words and meaning, and the stages it came by."""
 
-    hit: SearchHit[KnowledgeSummary]
+    summary: KnowledgeSummary
+    relevance: float = 0.0
+    stages: tuple[StageScore, ...] = ()
+
+    @property
+    def is_placed_by_model(self) -> bool:
+        """Return whether a router or a reranker decided its place."""
+        # The stage of a model comes last.
+        return bool(self.stages) and self.stages[-1].stage in _MODEL_STAGES
+
+
+@dataclass(frozen=True, slots=True)
+class RankedHit:
+    """A hit with what orders it: `worth` is the product of `relevance` and the other three figures.
+
+    `relevance` is that of the hit, or a share of 1 by the place that a model gave it.
+    """
+
+    hit: RecordHit
     relevance: float
     votes: Evidence = NO_EVIDENCE
     evidence: float = 1.0
@@ -107,7 +125,7 @@ def pool_size(top_k: int) -> int:
     return max(_POOL_FACTOR * top_k, _POOL_LEAST)
 
 
-def rank_hits(hits: Sequence[SearchHit[KnowledgeSummary]], inputs: RankingInputs) -> list[RankedHit]:
+def rank_hits(hits: Sequence[RecordHit], inputs: RankingInputs) -> list[RankedHit]:
     """Return the `top_k` hits to show, best first; `hits` come most relevant first."""
     pool = _apply_evidence(_decide_relevance(hits), inputs)
     if inputs.order is Order.RELEVANCE:
@@ -120,22 +138,17 @@ def rank_hits(hits: Sequence[SearchHit[KnowledgeSummary]], inputs: RankingInputs
     return _prefer_near_scopes(ordered, inputs.ctx)[: inputs.top_k]
 
 
-def _decide_relevance(hits: Sequence[SearchHit[KnowledgeSummary]]) -> list[RankedHit]:
+def _decide_relevance(hits: Sequence[RecordHit]) -> list[RankedHit]:
     """Let a model that ordered hits decide how relevant they are. The others are less relevant than all of these."""
     ranked: list[RankedHit] = []
     step = 1.0
     for hit in hits:
-        if _is_by_model(hit):
+        if hit.is_placed_by_model:
             ranked.append(RankedHit(hit, step))
             step *= _MODEL_STEP
         else:
             ranked.append(RankedHit(hit, min(step, hit.relevance)))
     return ranked
-
-
-def _is_by_model(hit: SearchHit[KnowledgeSummary]) -> bool:
-    # The stage of a model comes last.
-    return bool(hit.parts) and hit.parts[-1].stage in _MODEL_STAGES
 
 
 def _apply_evidence(pool: Sequence[RankedHit], inputs: RankingInputs) -> list[RankedHit]:
@@ -156,7 +169,7 @@ def _apply_evidence(pool: Sequence[RankedHit], inputs: RankingInputs) -> list[Ra
         found = votes[ranked.summary.dedup_key]
         evidence = (found.estimate(mean) / mean) ** _POWER
         success, failure = ranked.summary.weak
-        by_model = _is_by_model(ranked.hit)
+        by_model = ranked.hit.is_placed_by_model
         least, most = (_MIN_OF_MODEL, _MAX_OF_MODEL) if by_model else (_MIN_EVIDENCE, _MAX_EVIDENCE)
         # How the goals fare that were not shown this record.
         others = (successes - success + _WEAK_PRIOR / 2) / (runs - success - failure + _WEAK_PRIOR)

@@ -9,7 +9,7 @@ from typing import Any, Final
 from knowhub.core import scopes
 from knowhub.core.clock import Clock
 from knowhub.core.operation import HistoryStore
-from knowhub.core.recall import LEXICAL, SearchHit, SearchHits, StageScore, get_visible_lag
+from knowhub.core.recall import get_visible_lag
 from knowhub.core.request_context import RequestContext
 from knowhub.knowledge import table
 from knowhub.knowledge.evidence import DEFAULT_HALF_LIFE_DAYS, SUNK_WARNING, is_sunk, sum_votes, summary_quality
@@ -25,7 +25,7 @@ from knowhub.knowledge.model import (
 from knowhub.knowledge.ports import KnowledgeIndex
 from knowhub.knowledge.search import ranking
 from knowhub.knowledge.search.filters import OVER_BUDGET, SearchFilter
-from knowhub.knowledge.search.ranking import RankedHit, RankingInputs
+from knowhub.knowledge.search.ranking import RankedHit, RankingInputs, RecordHit
 from knowhub.knowledge.search.routing import HitPool, KnowledgeReranking, Router
 from knowhub.knowledge.table import list_records
 from knowhub.knowledge.visibility import render_record_json
@@ -84,9 +84,9 @@ class KnowledgeRetrieval:
         recalled = await self._index.search(ctx.account, query.text, rules.groups(), rules.accept, limit)
         floor = query.min_relevance
         if floor is None:
-            share = self._options.floor if query.floor is None else query.floor
-            floor = share * recalled.enough / recalled.reach
-        pool = HitPool(rules, _scale_relevance(recalled))
+            floor = recalled.get_floor(self._options.floor if query.floor is None else query.floor)
+        hits = [RecordHit(hit.summary, recalled.get_relevance(hit), hit.stages) for hit in recalled.hits]
+        pool = HitPool(rules, hits)
         if router is not None and query.asks_models:
             await pool.route(router, floor)
         # A model needs no floor to leave out what does not fit. What the caller asks for holds for its picks too.
@@ -94,9 +94,9 @@ class KnowledgeRetrieval:
             pool.drop_under(floor)
         if reranking is not None and query.asks_models:
             await pool.rerank(reranking)
-        hits = _apply_budget(rules, ranking.rank_hits(pool.hits, self._make_inputs(rules, now)))
-        records = [self._render(rules, hit) for hit in hits]
-        ids = [hit.summary.id for hit in hits]
+        ranked = _apply_budget(rules, ranking.rank_hits(pool.hits, self._make_inputs(rules, now)))
+        records = [self._render(rules, hit) for hit in ranked]
+        ids = [hit.summary.id for hit in ranked]
         if scope.is_named:
             tags = impressions.tag_ids(ctx, scope, ids)
             records = [{**record, "shown": record["id"] in known, "tag": tags.get(record["id"])} for record in records]
@@ -203,15 +203,6 @@ def select_within(costs: Sequence[int], budget: int) -> list[int]:
     return selected
 
 
-def _scale_relevance(recalled: SearchHits[KnowledgeSummary]) -> list[SearchHit[KnowledgeSummary]]:
-    """Return the hits with their relevance as a share of what is reachable, and with what stage found them."""
-    # An index over words alone leaves `parts` empty.
-    return [
-        SearchHit(hit.summary, hit.relevance / recalled.reach, hit.parts or (StageScore(LEXICAL, rank, hit.relevance),))
-        for rank, hit in enumerate(recalled.hits, 1)
-    ]
-
-
 def _apply_budget(rules: SearchFilter, selected: Sequence[RankedHit]) -> Sequence[RankedHit]:
     """Return the hits whose texts fit the token budget together, better ones first; always the best one."""
     if rules.query.budget_tokens is None:
@@ -238,11 +229,11 @@ def _explain_hit(rules: SearchFilter, ranked: RankedHit, matched: Sequence[str])
     summary, visible = ranked.summary, rules.ctx.visible
     stages = [
         {
-            "stage": part.stage,
-            "rank": part.rank,
-            "score": None if part.score is None else round(part.score, _SCORE_DIGITS),
+            "stage": stage.stage,
+            "rank": stage.rank,
+            "score": None if stage.score is None else round(stage.score, _SCORE_DIGITS),
         }
-        for part in ranked.hit.parts
+        for stage in ranked.hit.stages
     ]
     factors = {"relevance": ranked.relevance, "evidence": ranked.evidence, "weak": ranked.weak, "newer": ranked.newer}
     return {

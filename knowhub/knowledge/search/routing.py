@@ -8,10 +8,11 @@ from knowhub.core.background_writes import NoteCalls
 from knowhub.core.language_models import ChatFailed, ChatModel, ChatRequest, Reranker, rank_texts
 from knowhub.core.model_calls import DATA_RULE, ModelConversation, NumberedChoices, list_pointers, make_question
 from knowhub.core.operation import Row
-from knowhub.core.recall import SearchHit, StageScore
+from knowhub.core.recall import StageScore
 from knowhub.core.request_context import RequestContext
 from knowhub.knowledge.model import RERANK, ROUTING, DroppedPart, KnowledgeSummary, ListQuery
 from knowhub.knowledge.search.filters import BELOW_FLOOR, SearchFilter
+from knowhub.knowledge.search.ranking import RecordHit
 from knowhub.knowledge.table import find_record, list_records
 
 ROUTE = "route_knowledge"
@@ -129,7 +130,7 @@ class HitPool:
     """
 
     rules: SearchFilter
-    hits: list[SearchHit[KnowledgeSummary]]
+    hits: list[RecordHit]
     degraded: list[str] = field(default_factory=list)
     routed: list[str] | None = None
     dropped: Sequence[DroppedPart] = ()
@@ -150,9 +151,9 @@ class HitPool:
         else:
             self.routed, self.dropped = picks
             recalled = {hit.summary.id: hit for hit in self.hits}
-            found = (recalled.get(picked) or SearchHit(summaries[picked], 0.0) for picked in self.routed)
+            found = (recalled.get(picked) or RecordHit(summaries[picked]) for picked in self.routed)
             self.hits = [
-                replace(hit, parts=(*hit.parts, StageScore(ROUTING, rank, None))) for rank, hit in enumerate(found, 1)
+                replace(hit, stages=(*hit.stages, StageScore(ROUTING, rank, None))) for rank, hit in enumerate(found, 1)
             ]
         self._refresh_hits()
 
@@ -175,7 +176,7 @@ class HitPool:
             self.degraded.append(RERANKER)
         else:
             ordered = [
-                replace(first[index], parts=(*first[index].parts, StageScore(RERANK, rank, score)))
+                replace(first[index], stages=(*first[index].stages, StageScore(RERANK, rank, score)))
                 for rank, (index, score) in enumerate(ranked, 1)
             ]
             self.hits = [*ordered, *rest]

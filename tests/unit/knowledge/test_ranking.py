@@ -8,11 +8,11 @@ import pytest
 from knowhub.core.clock import iso
 from knowhub.core.near_duplicates import words
 from knowhub.core.operation import Row
-from knowhub.core.recall import SearchHit, StageScore
+from knowhub.core.recall import StageScore
 from knowhub.knowledge import evidence
 from knowhub.knowledge.evidence import VoteKind, Voter, sum_votes, weight_votes
 from knowhub.knowledge.model import ROUTING, Feedback, KnowledgeSummary, Order
-from knowhub.knowledge.search.ranking import RankedHit, RankingInputs, rank_hits
+from knowhub.knowledge.search.ranking import RankedHit, RankingInputs, RecordHit, rank_hits
 from knowhub.knowledge.table import summarize
 from tests.builders import START, knowledge_row, local
 
@@ -42,7 +42,7 @@ def make_inputs(rows: Sequence[Row] = (), **fields: Any) -> RankingInputs:  # no
 
 
 def rank(hits: Sequence[tuple[KnowledgeSummary, float]], **fields: Any) -> list[RankedHit]:  # noqa: ANN401 -- any input of the ranking
-    return rank_hits([SearchHit(summary, relevance) for summary, relevance in hits], make_inputs(**fields))
+    return rank_hits([RecordHit(summary, relevance) for summary, relevance in hits], make_inputs(**fields))
 
 
 def ids_of(ranked: Sequence[RankedHit]) -> list[str]:
@@ -163,7 +163,7 @@ def test_votes_swap_only_neighbours_among_the_picks_of_a_model() -> None:
 
     def pick(*summaries: KnowledgeSummary) -> list[str]:
         # The model decides how relevant they are, not the words.
-        found = [SearchHit(summary, 0.9 * (summary is praised), (PICKED,)) for summary in summaries]
+        found = [RecordHit(summary, 0.9 * (summary is praised), (PICKED,)) for summary in summaries]
         return ids_of(rank_hits(found, make_inputs()))
 
     assert pick(blamed, praised) == ["praised", "blamed"]
