@@ -31,7 +31,7 @@ from knowhub.core.operation import (
 )
 from knowhub.core.request_context import RequestContext
 from knowhub.knowledge import record_rules
-from knowhub.knowledge.evidence import VoteKind, Voter, hash_id, with_feedback, with_vote, with_weak_evidence
+from knowhub.knowledge.evidence import VoteKind, Voter, hash_id, with_feedback, with_unattributed_run, with_vote
 from knowhub.knowledge.impressions import (
     IMPRESSIONS,
     ImpressionLog,
@@ -248,7 +248,7 @@ def _count(
         return NOT_COUNTED if kind == NOTHING else COUNTED, row
     voter = Voter(ctx.actor, hash_id([outcome.shown.session_id, outcome.shown.goal_id]))
     if former in _WEAK_RESULTS:
-        row = with_weak_evidence(row, _WEAK_RESULTS[former], -1, now)
+        row = with_unattributed_run(row, _WEAK_RESULTS[former], -1, now)
     elif former != NOTHING and (finding.kind in {WEAK, NOTHING} or named != row["id"]):
         row = with_vote(row, VoteKind.WITHDRAWN, now, replace(voter, record_id=named))
     counted.pop(row["id"], None)
@@ -268,7 +268,7 @@ def _apply(row: Row, finding: _Finding, outcome: GoalOutcome, now: float, voter:
         case VoteKind.PASSED_OVER:
             return with_vote(row, VoteKind.PASSED_OVER, now, voter)
         case _:
-            return with_weak_evidence(row, outcome.kind.value, 1, now)
+            return with_unattributed_run(row, outcome.kind.value, 1, now)
 
 
 def _make_result(knowledge_id: str, status: str, evidence: str) -> Mapping[str, str]:

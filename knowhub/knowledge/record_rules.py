@@ -52,7 +52,7 @@ def new_row(new: NewKnowledge, row_id: str, now: float, ctx: RequestContext) -> 
 def make_imported_row(line: ImportedKnowledge, row_id: str, before: Row | None, now: float, ctx: RequestContext) -> Row:
     """Return the row of an imported line. Evidence and creation time are kept; the version rises."""
     evaluation = {"score": line.record.score or DEFAULT_SCORE, **_FRESH_EVALUATION, **line.evaluation}
-    evaluation["confidence"] = line.evaluation.get("confidence", evidence.confidence(evaluation, now))
+    evaluation["confidence"] = line.evaluation.get("confidence", evidence.compute_confidence(evaluation, now))
     row = new_row(line.record, row_id, now, ctx)
     created_at = line.created_at or row["created_at"]
     return row | {"eval": evaluation, "version": next_version(before), "created_at": created_at}

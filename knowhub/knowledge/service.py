@@ -24,7 +24,7 @@ from knowhub.core.owned_rows import OwnedRows, RowText, RowTextPage, SavedBatch,
 from knowhub.core.request_context import RequestContext
 from knowhub.knowledge import evidence, record_rules, table
 from knowhub.knowledge.collections import KNOWLEDGE_COLLECTION
-from knowhub.knowledge.evidence import SUNK_WARNING, VoteKind, Voter, is_sunk, sum_votes, weight_votes
+from knowhub.knowledge.evidence import DOWNVOTED_WARNING, VoteKind, Voter, is_downvoted, sum_votes, weigh_votes
 from knowhub.knowledge.model import KNOWLEDGE, Feedback, KnowledgeSummary, ListQuery, NewKnowledge, Vote
 from knowhub.knowledge.table import find_by_dedup_key, find_record, list_next_records
 from knowhub.knowledge.visibility import (
@@ -254,11 +254,11 @@ class _NewRecords:
         now = self._view.now
         if row["id"] in self.rows:
             return self.rows[row["id"]]
-        votes = weight_votes(row["eval"])
-        if not is_sunk(row["eval"]["score"], sum_votes(votes, now)):
+        votes = weigh_votes(row["eval"])
+        if not is_downvoted(row["eval"]["score"], sum_votes(votes, now)):
             return row
         restored = evidence.with_vote(row, VoteKind.RESTORED, now, Voter(self._ctx.actor))
-        if weight_votes(restored["eval"]) == votes:
+        if weigh_votes(restored["eval"]) == votes:
             return row
         self.restored.add(row["id"])
         self.rows[row["id"]] = restored
@@ -268,8 +268,8 @@ class _NewRecords:
 def _mark_duplicate(saved: SavedRow, now: float) -> SavedRow:
     """Return a stored record as the answer to an equal save, with a warning if evidence speaks against it."""
     record, is_restored = saved.record, saved.operation_id is not None
-    if is_sunk(record["eval"]["score"], sum_votes(weight_votes(record["eval"]), now)):
-        record = {**record, "warning": SUNK_WARNING}
+    if is_downvoted(record["eval"]["score"], sum_votes(weigh_votes(record["eval"]), now)):
+        record = {**record, "warning": DOWNVOTED_WARNING}
     return replace(saved, record=record, duplicate_of=record["id"], is_restored=is_restored)
 
 

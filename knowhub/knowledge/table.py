@@ -14,8 +14,8 @@ from knowhub.core.operation import View
 from knowhub.core.recall import tag_facets
 from knowhub.core.request_context import RequestContext
 from knowhub.core.table_schema import Index, TableSchema
-from knowhub.knowledge.evidence import weight_votes
-from knowhub.knowledge.model import KNOWLEDGE, RECORD_FIELDS, KnowledgeSummary, ListQuery
+from knowhub.knowledge.evidence import weigh_votes
+from knowhub.knowledge.model import KNOWLEDGE, NO_RUNS, RECORD_FIELDS, KnowledgeSummary, ListQuery, UnattributedRuns
 
 FACETS: Final = {item.name: item.facet for item in RECORD_FIELDS if item.facet is not None}
 """The fields that search and lists filter by, with the names of their facets."""
@@ -35,7 +35,7 @@ def summarize(
     signature = _hash_searched(row, values)
     same_text = earlier is not None and earlier.signature == signature
     evaluation = row["eval"]
-    weak = evaluation.get("weak")
+    runs = evaluation.get("weak")
     merged_into = None if row.get("deleted") else row.get("merged_into")
     kind = _make_kind(values)
     return KnowledgeSummary(
@@ -59,9 +59,9 @@ def summarize(
         valid_to=parse_iso(row["valid_to"]) if row["valid_to"] else None,
         supersedes=row["supersedes"],
         merged_into=merged_into,
-        votes=weight_votes(evaluation),
-        weak=(weak["success"], weak["failure"]) if weak else (0, 0),
-        has_kept_words="kept_words" in evaluation,
+        votes=weigh_votes(evaluation),
+        unattributed_runs=UnattributedRuns(runs["success"], runs["failure"]) if runs else NO_RUNS,
+        has_pending_feedback="kept_words" in evaluation,
     )
 
 
@@ -153,13 +153,13 @@ BY_SUPERSEDED: Final = Index[KnowledgeSummary](
     target=KNOWLEDGE,
 )
 BY_FACET: Final = Index[KnowledgeSummary](KNOWLEDGE, "by_facet", keys=lambda summary: summary.facets, of_deleted=True)
-BY_KEPT_WORDS: Final = Index[KnowledgeSummary](
-    KNOWLEDGE, "by_kept_words", keys=lambda summary: (True,) if summary.has_kept_words else ()
+BY_PENDING_FEEDBACK: Final = Index[KnowledgeSummary](
+    KNOWLEDGE, "by_pending_feedback", keys=lambda summary: (True,) if summary.has_pending_feedback else ()
 )
 KNOWLEDGE_TABLE: Final = TableSchema(
     KNOWLEDGE,
     summarize,
-    indexes=(BY_TEXT, BY_DEDUP_KEY, BY_SUPERSEDED, BY_FACET, BY_KEPT_WORDS),
+    indexes=(BY_TEXT, BY_DEDUP_KEY, BY_SUPERSEDED, BY_FACET, BY_PENDING_FEEDBACK),
     searched_value=get_searched_value,
     defaults=_DEFAULTS,
 )
@@ -183,7 +183,7 @@ def find_by_dedup_key(view: View, dedup_key: bytes) -> Sequence[KnowledgeSummary
 
 def list_with_pending_feedback(view: View) -> Sequence[KnowledgeSummary]:
     """Return the live records with feedback in words that no model has used, oldest first."""
-    return view.lookup(BY_KEPT_WORDS, True)  # noqa: FBT003 -- a key of the index
+    return view.lookup(BY_PENDING_FEEDBACK, True)  # noqa: FBT003 -- a key of the index
 
 
 def find_replacements(view: View, knowledge_id: str) -> Sequence[KnowledgeSummary]:

@@ -18,7 +18,7 @@ from knowhub.core.owned_rows import SavedRow
 from knowhub.core.request_context import RequestContext, local_context
 from knowhub.knowledge import record_rules
 from knowhub.knowledge.evidence import (
-    MAX_KEPT_WORDS,
+    MAX_PENDING_FEEDBACK,
     Voter,
     list_pending_feedback,
     with_feedback,
@@ -38,7 +38,7 @@ _ROUNDS = 2
 _MAX_FAILURES = 3
 _KEPT = "the words are kept, and a model will use them; the content stays as it is"
 _NO_MODEL = f"there is no language model; {_KEPT}"
-_OLDEST_DROPPED = f"; the oldest are dropped: at most {MAX_KEPT_WORDS} are kept"
+_OLDEST_DROPPED = f"; the oldest are dropped: at most {MAX_PENDING_FEEDBACK} are kept"
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +153,7 @@ class Evolution:
 
     async def _rewrite(self, row: Row, new: str | None) -> _RecordRewrite:
         words = _join_words(row, new)
-        rest = _OLDEST_DROPPED if len(words) > MAX_KEPT_WORDS else ""
+        rest = _OLDEST_DROPPED if len(words) > MAX_PENDING_FEEDBACK else ""
         unchanged = _RecordRewrite(row["task"], row["content"], words, summary=f"{_NO_MODEL}{rest}")
         if self._chat is None or not words:
             return unchanged

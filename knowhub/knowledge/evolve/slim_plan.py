@@ -216,11 +216,7 @@ def find_unchanged(view: View, knowledge_id: str, version: int) -> KnowledgeSumm
 
 def can_merge(view: View, summary: KnowledgeSummary) -> bool:
     """Return whether a record may be merged with another."""
-    return (
-        summary.supersedes is None
-        and not find_replacements(view, summary.id)
-        and evidence.summary_quality(summary) >= 0
-    )
+    return summary.supersedes is None and not find_replacements(view, summary.id) and evidence.get_quality(summary) >= 0
 
 
 def kind_of(row: Row) -> str:

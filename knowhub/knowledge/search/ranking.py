@@ -24,13 +24,21 @@ from knowhub.core.recall import StageScore
 from knowhub.core.request_context import RequestContext
 from knowhub.knowledge.evidence import (
     DEFAULT_HALF_LIFE_DAYS,
-    NO_EVIDENCE,
+    NO_VOTES,
     PRIOR_WEIGHT,
-    Evidence,
+    VoteWeights,
+    get_quality,
     sum_votes,
-    summary_quality,
 )
-from knowhub.knowledge.model import RERANK, ROUTING, KnowledgeSummary, KnowledgeType, Order, WeighedVote
+from knowhub.knowledge.model import (
+    RERANK,
+    ROUTING,
+    KnowledgeSummary,
+    KnowledgeType,
+    Order,
+    UnattributedRuns,
+    WeighedVote,
+)
 
 # The least share of the score that the rarest words of a query could reach. What shares only a common word or character
 # with the query has less. Above it, right records are lost where questions are long.
@@ -81,16 +89,17 @@ class RecordHit:
 
 @dataclass(frozen=True, slots=True)
 class RankedHit:
-    """A hit with what orders it: `worth` is the product of `relevance` and the other three figures.
+    """A hit with what orders it: `worth`, the product of `relevance` and three factors near 1.
 
-    `relevance` is that of the hit, or a share of 1 by the place that a model gave it.
+    `relevance` is that of the hit, or a share of 1 by the place that a model gave it. `evidence` comes from votes,
+    `weak_evidence` from runs that did not say what helped; `newer` raises a record above an older one of its subject.
     """
 
     hit: RecordHit
     relevance: float
-    votes: Evidence = NO_EVIDENCE
+    votes: VoteWeights = NO_VOTES
     evidence: float = 1.0
-    weak: float = 1.0
+    weak_evidence: float = 1.0
     newer: float = 1.0
 
     @property
@@ -101,7 +110,7 @@ class RankedHit:
     @property
     def worth(self) -> float:
         """Return the figure that orders results."""
-        return self.relevance * self.evidence * self.weak * self.newer
+        return self.relevance * self.evidence * self.weak_evidence * self.newer
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +129,7 @@ class RankingInputs:
     half_life_days: float = DEFAULT_HALF_LIFE_DAYS
 
 
-def pool_size(top_k: int) -> int:
+def get_pool_size(top_k: int) -> int:
     """Return how many hits the ranking reads."""
     return max(_POOL_FACTOR * top_k, _POOL_LEAST)
 
@@ -131,7 +140,7 @@ def rank_hits(hits: Sequence[RecordHit], inputs: RankingInputs) -> list[RankedHi
     if inputs.order is Order.RELEVANCE:
         return sorted(pool, key=lambda ranked: -ranked.relevance)[: inputs.top_k]
     if inputs.order is Order.QUALITY:
-        return sorted(pool, key=lambda ranked: -summary_quality(ranked.summary))[: inputs.top_k]
+        return sorted(pool, key=lambda ranked: -get_quality(ranked.summary))[: inputs.top_k]
     ordered = sorted(_rank_new_first(pool, inputs), key=_sort_key)
     if inputs.order is Order.SCOPE:
         return sorted(ordered[: inputs.top_k], key=lambda ranked: _rank_scope(ranked.summary, inputs.ctx))
@@ -152,36 +161,49 @@ def _decide_relevance(hits: Sequence[RecordHit]) -> list[RankedHit]:
 
 
 def _apply_evidence(pool: Sequence[RankedHit], inputs: RankingInputs) -> list[RankedHit]:
-    if not any(ranked.summary.votes or any(ranked.summary.weak) for ranked in pool):
+    """Weigh the hits by their votes, and by the runs that did not say what helped."""
+    if not any(ranked.summary.votes or any(ranked.summary.unattributed_runs) for ranked in pool):
         return list(pool)
-    cast: dict[bytes, tuple[WeighedVote, ...]] = {}
-    for ranked in pool:
-        # Equal records share their votes: a copy does not begin anew.
-        cast[ranked.summary.dedup_key] = cast.get(ranked.summary.dedup_key, ()) + ranked.summary.votes
-    votes = {key: sum_votes(found, inputs.now, inputs.half_life_days) for key, found in cast.items()}
-    helpful = sum(found.helpful for found in votes.values())
-    against = sum(found.harmful + found.passed_over for found in votes.values())
-    mean = (helpful + PRIOR_WEIGHT / 2) / (helpful + against + PRIOR_WEIGHT)
-    successes = sum(ranked.summary.weak[0] for ranked in pool)
-    runs = sum(sum(ranked.summary.weak) for ranked in pool)
+    votes = _sum_shared_votes(pool, inputs)
+    helpful = sum(item.helpful for item in votes.values())
+    against = sum(item.harmful + item.passed_over for item in votes.values())
+    mean_share = (helpful + PRIOR_WEIGHT / 2) / (helpful + against + PRIOR_WEIGHT)
+    all_runs = UnattributedRuns(
+        sum(ranked.summary.unattributed_runs.succeeded for ranked in pool),
+        sum(ranked.summary.unattributed_runs.failed for ranked in pool),
+    )
 
     def weigh(ranked: RankedHit) -> RankedHit:
-        found = votes[ranked.summary.dedup_key]
-        evidence = (found.estimate(mean) / mean) ** _POWER
-        success, failure = ranked.summary.weak
-        by_model = ranked.hit.is_placed_by_model
-        least, most = (_MIN_OF_MODEL, _MAX_OF_MODEL) if by_model else (_MIN_EVIDENCE, _MAX_EVIDENCE)
-        # How the goals fare that were not shown this record.
-        others = (successes - success + _WEAK_PRIOR / 2) / (runs - success - failure + _WEAK_PRIOR)
-        weak = (success + _WEAK_PRIOR * others) / (success + failure + _WEAK_PRIOR) / others
+        own_votes = votes[ranked.summary.dedup_key]
+        evidence = (own_votes.estimate(mean_share) / mean_share) ** _POWER
+        if ranked.hit.is_placed_by_model:
+            return replace(ranked, votes=own_votes, evidence=_clamp(evidence, _MIN_OF_MODEL, _MAX_OF_MODEL))
         return replace(
             ranked,
-            votes=found,
-            evidence=min(most, max(least, evidence)),
-            weak=1.0 if by_model else min(_MAX_WEAK, max(_MIN_WEAK, weak)),
+            votes=own_votes,
+            evidence=_clamp(evidence, _MIN_EVIDENCE, _MAX_EVIDENCE),
+            weak_evidence=_clamp(_weigh_runs(ranked.summary.unattributed_runs, all_runs), _MIN_WEAK, _MAX_WEAK),
         )
 
     return [weigh(ranked) for ranked in pool]
+
+
+def _sum_shared_votes(pool: Sequence[RankedHit], inputs: RankingInputs) -> dict[bytes, VoteWeights]:
+    """Return the weight of the votes by the key of equal records, which share them: a copy does not begin anew."""
+    shared: dict[bytes, tuple[WeighedVote, ...]] = {}
+    for ranked in pool:
+        shared[ranked.summary.dedup_key] = shared.get(ranked.summary.dedup_key, ()) + ranked.summary.votes
+    return {key: sum_votes(votes, inputs.now, inputs.half_life_days) for key, votes in shared.items()}
+
+
+def _weigh_runs(own: UnattributedRuns, all_runs: UnattributedRuns) -> float:
+    """Return the estimated share of success in the runs of a record, divided by that in the runs of the others."""
+    others = (all_runs.succeeded - own.succeeded + _WEAK_PRIOR / 2) / (sum(all_runs) - sum(own) + _WEAK_PRIOR)
+    return (own.succeeded + _WEAK_PRIOR * others) / (sum(own) + _WEAK_PRIOR) / others
+
+
+def _clamp(value: float, least: float, greatest: float) -> float:
+    return min(greatest, max(least, value))
 
 
 def _rank_new_first(pool: Sequence[RankedHit], inputs: RankingInputs) -> list[RankedHit]:

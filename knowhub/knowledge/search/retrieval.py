@@ -12,7 +12,7 @@ from knowhub.core.operation import HistoryStore
 from knowhub.core.recall import get_visible_lag
 from knowhub.core.request_context import RequestContext
 from knowhub.knowledge import table
-from knowhub.knowledge.evidence import DEFAULT_HALF_LIFE_DAYS, SUNK_WARNING, is_sunk, sum_votes, summary_quality
+from knowhub.knowledge.evidence import DEFAULT_HALF_LIFE_DAYS, DOWNVOTED_WARNING, get_quality, is_downvoted, sum_votes
 from knowhub.knowledge.impressions import ImpressionLog, ImpressionScope
 from knowhub.knowledge.model import (
     RECORD_FIELDS,
@@ -80,7 +80,7 @@ class KnowledgeRetrieval:
         rules = SearchFilter(self._store.view(ctx.account), ctx, query, as_of, unwanted)
         router, reranking = self._options.router, self._options.reranking
         read_by_models = (router.most_candidates if router else 0, reranking.most if reranking else 0)
-        limit = max(ranking.pool_size(query.top_k), *read_by_models)
+        limit = max(ranking.get_pool_size(query.top_k), *read_by_models)
         recalled = await self._index.search(ctx.account, query.text, rules.groups(), rules.accept, limit)
         floor = query.min_relevance
         if floor is None:
@@ -132,10 +132,10 @@ class KnowledgeRetrieval:
         record = {name: row[name] for name in _FIELDS}
         votes = {"helpful": round(hit.votes.helpful, 2), "harmful": round(hit.votes.harmful, 2)}
         record["eval"] = {**{name: row["eval"][name] for name in _EVAL_FIELDS}, "effective": votes}
-        record["quality_score"] = summary_quality(hit.summary)
+        record["quality_score"] = get_quality(hit.summary)
         record["relevance"] = round(min(1.0, hit.relevance), _SCORE_DIGITS)
-        if is_sunk(hit.summary.score, hit.votes):
-            record["warning"] = SUNK_WARNING
+        if is_downvoted(hit.summary.score, hit.votes):
+            record["warning"] = DOWNVOTED_WARNING
         if query.budget_tokens is not None:
             task = truncate_to(row["task"], query.budget_tokens)
             content = truncate_to(row["content"], query.budget_tokens - estimate_tokens(task))
@@ -235,7 +235,12 @@ def _explain_hit(rules: SearchFilter, ranked: RankedHit, matched: Sequence[str])
         }
         for stage in ranked.hit.stages
     ]
-    factors = {"relevance": ranked.relevance, "evidence": ranked.evidence, "weak": ranked.weak, "newer": ranked.newer}
+    factors = {
+        "relevance": ranked.relevance,
+        "evidence": ranked.evidence,
+        "weak": ranked.weak_evidence,
+        "newer": ranked.newer,
+    }
     return {
         "recall": {**stages[0], "matched": matched},
         "stages": stages,
@@ -249,7 +254,7 @@ def _explain_hit(rules: SearchFilter, ranked: RankedHit, matched: Sequence[str])
             "helpful": summary.helpful,
             "harmful": summary.harmful,
             "formula": "score + helpful - 2.0*harmful",
-            "quality_score": summary_quality(summary),
+            "quality_score": get_quality(summary),
         },
         "scope": {
             "seen_by": scopes.best(summary.scopes, summary.owner, visible),

@@ -10,7 +10,7 @@ from knowhub.core.near_duplicates import words
 from knowhub.core.operation import Row
 from knowhub.core.recall import StageScore
 from knowhub.knowledge import evidence
-from knowhub.knowledge.evidence import VoteKind, Voter, sum_votes, weight_votes
+from knowhub.knowledge.evidence import VoteKind, Voter, sum_votes, weigh_votes
 from knowhub.knowledge.model import ROUTING, Feedback, KnowledgeSummary, Order
 from knowhub.knowledge.search.ranking import RankedHit, RankingInputs, RecordHit, rank_hits
 from knowhub.knowledge.table import summarize
@@ -175,7 +175,7 @@ def test_fresh_evidence_outweighs_old() -> None:
     row: Row = knowledge_row("a")
     for _ in range(5):
         row = evidence.with_feedback(row, Feedback(helpful_case={}), START)
-    votes = weight_votes(row["eval"])
+    votes = weigh_votes(row["eval"])
 
     now, later = [sum_votes(votes, START + days * DAY, 90.0).helpful for days in (0, 90)]
 
