@@ -96,7 +96,7 @@ class ImpressionLog:
         """Return a short tag for each id, by which an outcome may name it: a, b … z, aa … in the order of showing."""
         return make_tags([*self.list_shown(ctx, scope.tagged), *ids])
 
-    def note(self, ctx: RequestContext, scope: ImpressionScope, ids: Sequence[str]) -> None:
+    def record(self, ctx: RequestContext, scope: ImpressionScope, ids: Sequence[str]) -> None:
         """Start to write the ids that are new in a named scope. Needs a running event loop."""
         goal = scope.goal_id or _NO_GOAL
         known = self.list_shown(ctx, ImpressionScope(scope.session_id, goal))

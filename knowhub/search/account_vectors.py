@@ -123,11 +123,11 @@ class AccountVectors(AccountIndexBase[SearchableT, VectorFiles]):
             await pace.pause()
         return found
 
-    async def take_due(self, most: int, now: float) -> list[PendingText]:
+    async def take_due(self, max_texts: int, now: float) -> list[PendingText]:
         """Return the first due texts that cannot reuse the vector of an equal text. Raises Unavailable."""
         chosen: list[PendingText] = []
         pace = CooperativePause()
-        for row_id, number in list(islice(chain(self._waiting.items(), self._iter_due(now)), most)):
+        for row_id, number in list(islice(chain(self._waiting.items(), self._iter_due(now)), max_texts)):
             if self._is_current(number):
                 chosen.append(PendingText(row_id, number, self._texts.embedding_text(self._records.row(row_id))))
             elif self._get_missing_number(row_id) == number:

@@ -107,8 +107,8 @@ class AccountLexicalIndex(AccountIndexBase[SearchableT, FullText]):
         ]
         return SearchHits(hits, lag, degraded, *get_score_limits(terms, statistics.documents))
 
-    async def index_pending(self, most: int) -> int:
-        """Move up to `most` documents from the tail into the index on disk; return how many moved.
+    async def index_pending(self, max_documents: int) -> int:
+        """Move up to `max_documents` documents from the tail into the index on disk; return how many moved.
 
         If the index was deleted, or may hold erased texts, it is rebuilt instead: a deletion leaves texts in its files.
         Raises Unavailable.
@@ -117,17 +117,17 @@ class AccountLexicalIndex(AccountIndexBase[SearchableT, FullText]):
             self.reload()
             if self._files.is_deleted or self._files.erase_seq not in (None, self._log.erases):
                 return await self._rebuild(lambda _done, _total: None)
-            while self._unread and len(self._tail) < most:
+            while self._unread and len(self._tail) < max_documents:
                 # A search that waits for its turn has it between two rows.
                 async with self._reading:
                     await self._fill_tail(TimeLimit(_INDEX_TURN_S))
-            indexed = await self._index_pending(most)
+            indexed = await self._index_pending(max_documents)
             async with self._reading:
                 await self._tail.drop_removed(CooperativePause())
             return indexed
 
-    async def _index_pending(self, most: int) -> int:
-        taken = self._tail.documents()[:most]
+    async def _index_pending(self, max_documents: int) -> int:
+        taken = self._tail.documents()[:max_documents]
         gone = dict(self._gone)
         if not taken and not gone:
             return 0
@@ -277,8 +277,8 @@ class LexicalIndex(AccountIndexRegistry[AccountLexicalIndex[SearchableT]], Gener
         known_terms = {term for field in fields for term in index_terms(field)}
         return [term for term in query_terms(text) if term in known_terms]
 
-    async def index_pending(self, most: int) -> int:
-        return sum([await index.index_pending(most) for index in self._list()])
+    async def index_pending(self, max_documents: int) -> int:
+        return sum([await index.index_pending(max_documents) for index in self._list()])
 
     async def rebuild(self, progress: Callable[[int, int], None], account: str | None = None) -> int:
         """Build the index of one account anew, or of all; return how many rows they hold."""

@@ -95,7 +95,7 @@ class _RecordRewrite:
 class Evolution:
     """Asks a model to rewrite the content of a record from feedback. The answer can change only the content.
 
-    `note(ctx, calls)` records the calls of an evolution that writes nothing; it must not raise.
+    `record_calls(ctx, calls)` records the calls of an evolution that writes nothing; it must not raise.
     """
 
     def __init__(
@@ -103,12 +103,12 @@ class Evolution:
         store: HistoryStore,
         chat: ChatModel | None,
         budget_s: float,
-        note: NoteCalls = discard_calls,
+        record_calls: NoteCalls = discard_calls,
     ) -> None:
         self._store = store
         self._chat = chat
         self._budget_s = budget_s
-        self._note = note
+        self._record_calls = record_calls
 
     async def evolve(
         self,
@@ -191,7 +191,7 @@ class Evolution:
 
         outcome = await self._store.commit(ctx.account, ctx.actor, decide, key)
         if isinstance(outcome, Unchanged):
-            self._note(ctx, rewrite.calls)
+            self._record_calls(ctx, rewrite.calls)
             row = redact_row(self._store.view(ctx.account), ctx, outcome.answer)
             return EvolutionResult(SavedRow(row, None), rewrite.as_answer())
         return self._read_result(ctx, outcome.operation)

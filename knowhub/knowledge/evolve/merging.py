@@ -207,9 +207,9 @@ def _number_repeats(pieces: Sequence[_Sentence]) -> list[tuple[str, int]]:
     return numbered
 
 
-def _merge_by_time(lists: Iterable[Sequence[Mapping[str, Any]]], most: int) -> list[Mapping[str, Any]]:
+def _merge_by_time(lists: Iterable[Sequence[Mapping[str, Any]]], max_count: int) -> list[Mapping[str, Any]]:
     """Return the newest cases or votes of all lists. Imported ones may have no time; they come first."""
-    return sorted(chain(*lists), key=lambda item: item.get("timestamp") or "")[-most:]
+    return sorted(chain(*lists), key=lambda item: item.get("timestamp") or "")[-max_count:]
 
 
 def _merge_values(name: str, lists: Any) -> list[str]:  # noqa: ANN401 -- lists out of JSON

@@ -58,7 +58,7 @@ def merge(texts: Sequence[tuple[str, str]]) -> ChatRequest:
     return make_question("merge_knowledge", f"{_MERGE}\n{_DATA}", {"records": records}, _MERGE_SCHEMA)
 
 
-def can_store(text: str, most: int) -> bool:
+def can_store(text: str, max_chars: int) -> bool:
     """Return whether a record can hold a text of a model. Raises UnicodeEncodeError for a lone surrogate."""
     text.encode()
-    return len(text) <= most and "\0" not in text
+    return len(text) <= max_chars and "\0" not in text

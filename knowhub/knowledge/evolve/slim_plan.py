@@ -234,18 +234,18 @@ def join_text(row: Row) -> str:
 
 
 def split_into_parts(
-    items: Iterable[ItemT], most: int, measure: Callable[[ItemT], tuple[int, int]]
+    items: Iterable[ItemT], max_rows: int, measure: Callable[[ItemT], tuple[int, int]]
 ) -> list[list[ItemT]]:
-    """Split items into parts of at most `most` rows; several items have at most 100,000 characters together.
+    """Split items into parts of at most `max_rows` rows; several items have at most 100,000 characters together.
 
     `measure` returns the rows and the characters of an item.
     """
     parts: list[list[ItemT]] = []
-    rows, characters = most, 0
+    rows, characters = max_rows, 0
     for item in items:
         more_rows, more_characters = measure(item)
         rows, characters = rows + more_rows, characters + more_characters
-        if rows > most or characters > MAX_CHARACTERS:
+        if rows > max_rows or characters > MAX_CHARACTERS:
             parts.append([])
             rows, characters = more_rows, more_characters
         parts[-1].append(item)

@@ -70,14 +70,14 @@ class SlimResult:
 class SlimOptions:
     """What slimming needs beside the records. `budget_s` is for one question to the model.
 
-    `note(ctx, calls)` records the calls that led to no merge; it must not raise. `find_similar`
+    `record_calls(ctx, calls)` records the calls that led to no merge; it must not raise. `find_similar`
     finds records by meaning; None without an embedder.
     """
 
     ids: Ids
     chat_for: ChatFor
     budget_s: float
-    note: NoteCalls = discard_calls
+    record_calls: NoteCalls = discard_calls
     find_similar: FindSimilar | None = None
 
 
@@ -224,7 +224,7 @@ class Slimming:
                 result = SlimResult(report.as_answer(dry_run=dry_run))
             # The calls of a written merge are in its operation.
             logged = {id(call) for merge in merges for call in merge.calls} if is_written else set()
-            self._options.note(ctx, [call for call in advisor.calls if id(call) not in logged])
+            self._options.record_calls(ctx, [call for call in advisor.calls if id(call) not in logged])
             return result
 
     async def _ask_groups(self, advisor: MergeAdvisor, candidates: MergeCandidates, progress: Progress) -> None:

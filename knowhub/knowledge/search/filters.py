@@ -38,13 +38,13 @@ class SearchFilter:
         """Return the facet filters: visibility first, then those of the query."""
         return table.limit_to_visible(self.query.filters, self.ctx)
 
-    def accept(self, summary: KnowledgeSummary, *, is_noted: bool = True) -> bool:
-        """Return whether a relevant record passes; remember the rule that it breaks, if that is to be noted."""
+    def accept(self, summary: KnowledgeSummary, *, is_reported: bool = True) -> bool:
+        """Return whether a relevant record passes; remember the rule that it breaks, if `is_reported`."""
         # A hidden record is dropped before a rule could name it.
         if not summary.live or not self.ctx.sees(summary.audience):
             return False
         rule = self._find_rule(summary)
-        if rule is not None and is_noted:
+        if rule is not None and is_reported:
             self.drop(summary.id, rule)
         return rule is None
 

@@ -79,7 +79,7 @@ class KnowledgeRetrieval:
         as_of, unwanted = now if query.as_of is None else query.as_of, frozenset(known if query.unseen else ())
         rules = SearchFilter(self._store.view(ctx.account), ctx, query, as_of, unwanted)
         router, reranking = self._options.router, self._options.reranking
-        read_by_models = (router.most_candidates if router else 0, reranking.most if reranking else 0)
+        read_by_models = (router.max_candidates if router else 0, reranking.max_records if reranking else 0)
         limit = max(ranking.get_pool_size(query.top_k), *read_by_models)
         recalled = await self._index.search(ctx.account, query.text, rules.groups(), rules.accept, limit)
         floor = query.min_relevance
@@ -100,7 +100,7 @@ class KnowledgeRetrieval:
         if scope.is_named:
             tags = impressions.tag_ids(ctx, scope, ids)
             records = [{**record, "shown": record["id"] in known, "tag": tags.get(record["id"])} for record in records]
-            impressions.note(ctx, scope, ids)
+            impressions.record(ctx, scope, ids)
         return KnowledgeSearchResult(
             records,
             get_visible_lag(ctx, recalled.index_lag),
