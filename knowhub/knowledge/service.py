@@ -38,7 +38,7 @@ from knowhub.knowledge.visibility import (
     render_record_json,
 )
 
-REVIVE_OP = "restore_knowledge"
+RESTORE_OP = "restore_knowledge"
 _SUMMARIES_PER_TURN: Final = 10_000
 
 
@@ -73,7 +73,7 @@ class KnowledgeService(OwnedRows):
         def decide(view: View) -> Draft | Unchanged:
             batch = _NewRecords(view, ctx, self._ids)
             row = batch.add(new)
-            op = REVIVE_OP if batch.restored else "save_knowledge"
+            op = RESTORE_OP if batch.restored else "save_knowledge"
             # `new_row` has checked the record.
             return Draft(op, [record_rules.write(row)], is_checked=True) if batch.rows else Unchanged(row)
 

@@ -1,4 +1,12 @@
-"""Search: recall, models, filters and ranking, in that order; and the profile of the caller."""
+"""Search, from a question to ordered results, and the profile of the caller.
+
+1. The index recalls records with a score. Filters (`SearchFilter`) are applied there. The score as a share of the
+   highest one that the question allows is the relevance (`SearchHits.get_relevance`).
+2. A router may pick among them; if none does, what is below the floor is left out. Then a reranker may order them
+   (`HitPool`).
+3. Relevance, votes, runs and age order them (`ranking.rank_hits`), and the best `top_k` remain.
+4. A budget of tokens may leave out more. What is answered is recorded as shown, for the outcome of the goal.
+"""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -9,7 +17,7 @@ from typing import Any, Final
 from knowhub.core import scopes
 from knowhub.core.clock import Clock
 from knowhub.core.operation import HistoryStore
-from knowhub.core.recall import get_visible_lag
+from knowhub.core.recall import SearchHits, get_visible_lag
 from knowhub.core.request_context import RequestContext
 from knowhub.knowledge import table
 from knowhub.knowledge.evidence import DEFAULT_HALF_LIFE_DAYS, DOWNVOTED_WARNING, get_quality, is_downvoted, sum_votes
@@ -76,24 +84,10 @@ class KnowledgeRetrieval:
         scope, impressions = ImpressionScope(query.session_id, query.goal_id), self._options.impressions
         known = impressions.list_shown(ctx, scope) if scope.is_named else {}
         now = self._clock.now()
-        as_of, unwanted = now if query.as_of is None else query.as_of, frozenset(known if query.unseen else ())
-        rules = SearchFilter(self._store.view(ctx.account), ctx, query, as_of, unwanted)
-        router, reranking = self._options.router, self._options.reranking
-        read_by_models = (router.max_candidates if router else 0, reranking.max_records if reranking else 0)
-        limit = max(ranking.get_pool_size(query.top_k), *read_by_models)
-        recalled = await self._index.search(ctx.account, query.text, rules.groups(), rules.accept, limit)
-        floor = query.min_relevance
-        if floor is None:
-            floor = recalled.get_floor(self._options.floor if query.floor is None else query.floor)
-        hits = [RecordHit(hit.summary, recalled.get_relevance(hit), hit.stages) for hit in recalled.hits]
-        pool = HitPool(rules, hits)
-        if router is not None and query.asks_models:
-            await pool.route(router, floor)
-        # A model needs no floor to leave out what does not fit. What the caller asks for holds for its picks too.
-        if pool.routed is None or query.min_relevance is not None:
-            pool.drop_under(floor)
-        if reranking is not None and query.asks_models:
-            await pool.rerank(reranking)
+        as_of, skipped_ids = now if query.as_of is None else query.as_of, frozenset(known if query.unseen else ())
+        rules = SearchFilter(self._store.view(ctx.account), ctx, query, as_of, skipped_ids)
+        recalled = await self._recall(rules)
+        pool = await self._select(rules, recalled)
         ranked = _apply_budget(rules, ranking.rank_hits(pool.hits, self._make_inputs(rules, now)))
         records = [self._render(rules, hit) for hit in ranked]
         ids = [hit.summary.id for hit in ranked]
@@ -110,6 +104,30 @@ class KnowledgeRetrieval:
             pool.routed,
             pool.dropped,
         )
+
+    async def _recall(self, rules: SearchFilter) -> SearchHits[KnowledgeSummary]:
+        """Return the best hits by words and meaning: as many as the ranking and the models read."""
+        router, reranking = self._options.router, self._options.reranking
+        read_by_models = (router.max_candidates if router else 0, reranking.max_records if reranking else 0)
+        limit = max(ranking.get_pool_size(rules.query.top_k), *read_by_models)
+        return await self._index.search(rules.ctx.account, rules.query.text, rules.groups(), rules.accept, limit)
+
+    async def _select(self, rules: SearchFilter, recalled: SearchHits[KnowledgeSummary]) -> HitPool:
+        """Return the hits that are about the question, by the floor or by a model."""
+        query, router, reranking = rules.query, self._options.router, self._options.reranking
+        floor = query.min_relevance
+        if floor is None:
+            floor = recalled.get_floor(self._options.floor if query.floor is None else query.floor)
+        hits = [RecordHit(hit.summary, recalled.get_relevance(hit), hit.stages) for hit in recalled.hits]
+        pool = HitPool(rules, hits)
+        if router is not None and query.asks_models:
+            await pool.route(router, floor)
+        # A model needs no floor to leave out what does not fit. What the caller asks for holds for its picks too.
+        if pool.routed is None or query.min_relevance is not None:
+            pool.drop_under(floor)
+        if reranking is not None and query.asks_models:
+            await pool.rerank(reranking)
+        return pool
 
     def _make_inputs(self, rules: SearchFilter, now: float) -> RankingInputs:
         query = rules.query
