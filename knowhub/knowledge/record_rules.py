@@ -120,5 +120,5 @@ ERASE_RULES = EraseRules(
     # These fields of a reply may quote the content.
     reply_fields=frozenset({"diff", "detail", "reason"}),
     merge_field="merged_into",
-    find_equal=lambda view, row: [summary.id for summary in find_by_dedup_key(view, table.dedup_key(row))],
+    find_equal=lambda view, row: [summary.id for summary in find_by_dedup_key(view, table.make_dedup_key(row))],
 )

@@ -235,7 +235,7 @@ class _NewRecords:
         row = record_rules.new_row(new, knowledge_id(view.now, self._ids, is_used), view.now, ctx)
         if new.supersedes is not None:
             row["supersedes"] = resolve_superseded_id(view, ctx, new.supersedes)
-        key = table.dedup_key(row)
+        key = table.make_dedup_key(row)
         if new.dedup:
             visible = (item.id for item in find_by_dedup_key(view, key) if ctx.sees(item.audience))
             stored = next(visible, None)

@@ -226,13 +226,14 @@ def get_idf(documents: int, document_frequency: int) -> float:
 def get_score_limits(terms: Sequence[QueryTerm], documents: int) -> tuple[float, float]:
     """Return the maximal and the sufficient score of a query: with all its terms, and with its rarest two words.
 
-    A document with very many repeats of the terms would approach these scores.
-
-    Terms that no document has count by their rarity, against that of the others.
+    Documents that repeat these terms very often approach these scores. A term that no document has counts too, by its
+    rarity against that of the others: a query of which only a common word is known cannot be answered well.
     """
     known = [term for term in terms if term.holders]
     if not known:
         return 1.0, 1.0
+    # BM25 gives a term at most its IDF times (1 + k1).
+    max_known = sum(term.weight * get_idf(documents, term.document_frequency) for term in known) * (1 + _K1)
     assumed = documents + _ASSUMED_DOCUMENTS
 
     def get_rarity(holders: int) -> float:
@@ -242,13 +243,13 @@ def get_score_limits(terms: Sequence[QueryTerm], documents: int) -> tuple[float,
         return get_idf(total, min(total, holders))
 
     rarity = [term.weight * get_rarity(term.holders) for term in terms]
-    max_known = sum(term.weight * get_idf(documents, term.document_frequency) for term in known) * (1 + _K1)
+    # From rarities to scores, by the terms that have both.
     scale = max_known / sum(rare for term, rare in zip(terms, rarity, strict=True) if term.holders)
-    sufficient, left = 0.0, _SUFFICIENT_WORDS
+    sufficient, words_left = 0.0, _SUFFICIENT_WORDS
     for term, rare in sorted(zip(terms, rarity, strict=True), key=lambda pair: -pair[1] / pair[0].weight):
         words = term.words * term.weight
-        sufficient += rare * min(1.0, left / words)
-        left -= min(left, words)
+        sufficient += rare * min(1.0, words_left / words)
+        words_left -= min(words_left, words)
     return scale * sum(rarity), scale * sufficient
 
 

@@ -56,7 +56,7 @@ class Merge:
 
     into: RecordRef
     sources: Sequence[RecordRef]
-    how: MergeReason
+    reason: MergeReason
     similarity: float | None = None
     text: tuple[str, str] | None = None
     calls: Sequence[Row] = field(default=(), repr=False)
@@ -85,11 +85,11 @@ class MergeCandidates:
         self._ctx = ctx
         self._pace = CooperativePause()
         self._refs: list[RecordRef] = []
-        self._kinds: list[str] = []
+        self._merge_keys: list[str] = []
         self._numbers: dict[str, int] = {}
         self._clusters = ClusterBuilder(self._text_of)
         self._used: set[int] = set()
-        self.apart: list[tuple[list[str], str]] = []
+        self.left_to_model: list[tuple[list[str], str]] = []
         """The ids of near copies that are left to a model, and why they are not joined by rule."""
         self.records = 0
         self.characters = 0
@@ -113,9 +113,9 @@ class MergeCandidates:
             self.records += 1
             self.characters += len(row["task"]) + len(row["content"])
             if can_merge(self._view, summary):
-                kind, text, number = intern(kind_of(row)), join_text(row), len(self._refs)
+                kind, text, number = intern(make_merge_key(row)), join_text(row), len(self._refs)
                 self._refs.append(RecordRef(summary.id, summary.version, len(text)))
-                self._kinds.append(kind)
+                self._merge_keys.append(kind)
                 self._numbers[summary.id] = number
                 self._clusters.put(number, text, kind)
 
@@ -158,9 +158,9 @@ class MergeCandidates:
         for near_copy in cluster.near:
             ref = self._refs[near_copy.number]
             if any(has_same_sentence(self.row(other), self.row(ref)) for other in [into, *(ref for ref, _ in near)]):
-                self.apart.append(([into.id, ref.id], _REWORDED))
+                self.left_to_model.append(([into.id, ref.id], _REWORDED))
             elif (content := join_contents(joined, [self.row(ref)])) is None:
-                self.apart.append(([into.id, ref.id], _REORDERED))
+                self.left_to_model.append(([into.id, ref.id], _REORDERED))
             else:
                 joined = {**joined, "content": content}
                 near.append((ref, near_copy.similarity))
@@ -176,7 +176,7 @@ class MergeCandidates:
 
         def accept(summary: KnowledgeSummary) -> bool:
             other = self._numbers.get(summary.id, number)
-            return other != number and other not in self._used and self._kinds[other] == self._kinds[number]
+            return other != number and other not in self._used and self._merge_keys[other] == self._merge_keys[number]
 
         groups = [frozenset({table.facet("owner", row["owner"])})]
         found = await index.search(
@@ -219,7 +219,7 @@ def can_merge(view: View, summary: KnowledgeSummary) -> bool:
     return summary.supersedes is None and not find_replacements(view, summary.id) and evidence.get_quality(summary) >= 0
 
 
-def kind_of(row: Row) -> str:
+def make_merge_key(row: Row) -> str:
     """Return what two records must have in common to be merged, as one string."""
     common = [row["tags"] if KnowledgeType.USER_PROFILE in row["types"] else None]
     for name in _MATCHING_FIELDS:

@@ -134,7 +134,7 @@ class MergeReport:
             "characters_after": self.characters - self.removed_characters,
             "merged": self.merged[:MAX_REPORTED],
             "merged_count": len(self.merged),
-            "sources_by": {how.value: self.counts[how] for how in MergeReason},
+            "sources_by": {reason.value: self.counts[reason] for reason in MergeReason},
             "skipped": self.skipped[:MAX_REPORTED],
             "skipped_count": len(self.skipped),
             "families_asked": self.families_asked,
@@ -152,9 +152,9 @@ class MergeReport:
     def _add(self, merge: Merge, into: Row, rows: Sequence[Row]) -> None:
         survivor, *sources = rows
         self.survivors[merge.into.id] = survivor
-        self.counts[merge.how] += len(sources)
+        self.counts[merge.reason] += len(sources)
         self.removed_characters += _count_characters(into, *sources) - _count_characters(survivor)
-        entry: dict[str, Any] = {"into": merge.into.id, "sources": merge.ids[1:], "how": merge.how.value}
+        entry: dict[str, Any] = {"into": merge.into.id, "sources": merge.ids[1:], "how": merge.reason.value}
         if merge.similarity is not None:
             entry["similarity"] = merge.similarity
         if (survivor["task"], survivor["content"]) != (into["task"], into["content"]):
@@ -229,7 +229,7 @@ class Slimming:
 
     async def _ask_groups(self, advisor: MergeAdvisor, candidates: MergeCandidates, progress: Progress) -> None:
         if advisor.chat is None:
-            advisor.skipped += [make_skipped(ids, reason) for ids, reason in candidates.apart]
+            advisor.skipped += [make_skipped(ids, reason) for ids, reason in candidates.left_to_model]
             return
         count = 0
         async for group in candidates.find_groups(self._index, self._options.find_similar):

@@ -154,7 +154,7 @@ class CandidateMerge:
 
     def _find_exact_match(self, row: Row) -> str | None:
         """Return the id of a live, current record with the same text."""
-        for summary in find_by_dedup_key(self._view, table.dedup_key(row)):
+        for summary in find_by_dedup_key(self._view, table.make_dedup_key(row)):
             is_replaced = any(self._ctx.sees(newer.audience) for newer in find_replacements(self._view, summary.id))
             if self._ctx.sees(summary.audience) and not is_replaced:
                 return summary.id
