@@ -45,7 +45,7 @@ class VoteKind(StrEnum):
     RESTORED = "restored"
 
 
-# What such a vote says is that others do not count.
+# Such a vote says only that others do not count.
 _SILENT: Final = frozenset({VoteKind.WITHDRAWN, VoteKind.RESTORED})
 
 
@@ -108,8 +108,10 @@ def weigh_votes(evaluation: Mapping[str, Any]) -> tuple[WeighedVote, ...]:
     if "votes" not in evaluation and evaluation["helpful"] <= FRESH_HELPFUL and not evaluation["harmful"]:
         return ()
     counted: list[WeighedVote] = []
+    # The votes that are newer than the one at hand: their shares, how often each voter voted for each goal, and who
+    # took back all that they had said.
     newer_share = 0.0
-    seen: dict[tuple[str, str | None], int] = {}
+    newer_votes: dict[tuple[str, str | None], int] = {}
     restorers: set[str] = set()
     for vote in reversed(list_votes(evaluation)):
         share, voter = 1.0, vote.get("voter")
@@ -118,9 +120,11 @@ def weigh_votes(evaluation: Mapping[str, Any]) -> tuple[WeighedVote, ...]:
                 restorers.add(voter)
             if voter in restorers:
                 continue
-            key = (voter, vote.get("goal"))
-            repeats = seen[key] = seen.get(key, -1) + 1
-            if repeats and key[1] is not None:
+            voter_and_goal = (voter, vote.get("goal"))
+            repeats = newer_votes.get(voter_and_goal, 0)
+            newer_votes[voter_and_goal] = repeats + 1
+            # For a goal the last word counts. Votes without a goal count less each time.
+            if repeats and vote.get("goal") is not None:
                 continue
             share = _REPEATED_SHARE**repeats
         if vote["kind"] in _SILENT:
