@@ -36,7 +36,7 @@ from knowhub.knowledge.impressions import (
     IMPRESSIONS,
     ImpressionLog,
     ImpressionScope,
-    caller_identity,
+    list_principals,
     make_private_row,
     make_tags,
 )
@@ -92,7 +92,7 @@ class GoalOutcome:
 
     def row_id(self, ctx: RequestContext) -> str:
         """Return the id of the row that lists the evidence that was counted for this goal."""
-        return f"outcome-{hash_id([*caller_identity(ctx), self.shown.session_id, self.shown.goal_id])}"
+        return f"outcome-{hash_id([*list_principals(ctx), self.shown.session_id, self.shown.goal_id])}"
 
 
 @dataclass(frozen=True, slots=True)

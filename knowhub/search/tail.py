@@ -204,13 +204,13 @@ class Tail:
         return self._norms
 
 
-def _length_table() -> tuple[int, ...]:
+def _make_length_steps() -> tuple[int, ...]:
     # The index keeps a length in one byte: exact up to 40, then eight steps to each doubling.
     steps = [*range(8), *((8 | step & 7) << (step >> 3) - 1 for step in range(8, _LENGTHS - _EXACT_LENGTHS))]
     return (*range(_EXACT_LENGTHS), *(_EXACT_LENGTHS + step for step in steps))
 
 
-_LENGTH_STEPS: Final = _length_table()
+_LENGTH_STEPS: Final = _make_length_steps()
 
 
 def encode_length(terms: int) -> int:

@@ -87,7 +87,7 @@ class MergeCandidates:
         self._refs: list[RecordRef] = []
         self._merge_keys: list[str] = []
         self._numbers: dict[str, int] = {}
-        self._clusters = ClusterBuilder(self._text_of)
+        self._clusters = ClusterBuilder(self._get_text)
         self._used: set[int] = set()
         self.left_to_model: list[tuple[list[str], str]] = []
         """The ids of near copies that are left to a model, and why they are not joined by rule."""
@@ -144,7 +144,7 @@ class MergeCandidates:
                 self._used.update(group)
             yield [self._refs[item] for item in group]
 
-    def row(self, ref: RecordRef) -> Row:
+    def get_row(self, ref: RecordRef) -> Row:
         """Return the current row of a record."""
         return self._view.get(KNOWLEDGE, ref.id) or {}
 
@@ -154,12 +154,14 @@ class MergeCandidates:
         for part in _split_sources([(self._refs[number], 1.0) for number in cluster.copies]):
             yield Merge(into, [ref for ref, _ in part], MergeReason.DUPLICATE, 1.0)
         near: list[tuple[RecordRef, float]] = []
-        joined = self.row(into)
+        joined = self.get_row(into)
         for near_copy in cluster.near:
             ref = self._refs[near_copy.number]
-            if any(has_same_sentence(self.row(other), self.row(ref)) for other in [into, *(ref for ref, _ in near)]):
+            if any(
+                has_same_sentence(self.get_row(other), self.get_row(ref)) for other in [into, *(ref for ref, _ in near)]
+            ):
                 self.left_to_model.append(([into.id, ref.id], _REWORDED))
-            elif (content := join_contents(joined, [self.row(ref)])) is None:
+            elif (content := join_contents(joined, [self.get_row(ref)])) is None:
                 self.left_to_model.append(([into.id, ref.id], _REORDERED))
             else:
                 joined = {**joined, "content": content}
@@ -170,7 +172,7 @@ class MergeCandidates:
             yield Merge(into, [ref for ref, _ in part], MergeReason.NEAR_DUPLICATE, least)
 
     async def _find_group(self, index: KnowledgeIndex, find_similar: FindSimilar | None, number: int) -> list[int]:
-        row = self.row(self._refs[number])
+        row = self.get_row(self._refs[number])
         if not self._is_askable(number):
             return []
 
@@ -202,7 +204,7 @@ class MergeCandidates:
         other = words(join_text(self._view.get(KNOWLEDGE, summary.id) or {"task": "", "content": ""}))
         return jaccard(own, other) >= MIN_SHARED_WORDS
 
-    def _text_of(self, number: int) -> str | None:
+    def _get_text(self, number: int) -> str | None:
         # Runs in a thread: a row is replaced in one step. A changed record is detected before anything is written.
         row = self._view.get(KNOWLEDGE, self._refs[number].id)
         return None if row is None else join_text(row)

@@ -236,7 +236,7 @@ class Slimming:
             count += 1
             progress(count, len(candidates))
             if group:
-                await advisor.ask(advisor.chat, [(ref, candidates.row(ref)) for ref in group])
+                await advisor.ask(advisor.chat, [(ref, candidates.get_row(ref)) for ref in group])
             if advisor.is_done:
                 break
 

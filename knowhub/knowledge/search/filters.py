@@ -34,7 +34,7 @@ class SearchFilter:
         """Return the row of a record that was found."""
         return self.view.get(KNOWLEDGE, knowledge_id) or {}
 
-    def groups(self) -> list[frozenset[str]]:
+    def make_groups(self) -> list[frozenset[str]]:
         """Return the facet filters: visibility first, then those of the query."""
         return table.limit_to_visible(self.query.filters, self.ctx)
 
@@ -67,7 +67,7 @@ class SearchFilter:
             rule = "not_yet_valid"
         elif summary.valid_to is not None and self.as_of >= summary.valid_to:
             rule = "no_longer_valid"
-        elif may_begin_later and self.as_of < _effective_from(summary):
+        elif may_begin_later and self.as_of < _get_start(summary):
             rule = "not_yet_valid"
         elif self._is_superseded(summary):
             rule = "superseded"
@@ -82,11 +82,11 @@ class SearchFilter:
     def _is_superseded(self, summary: KnowledgeSummary) -> bool:
         # A record that the caller cannot see must not hide another record.
         return any(
-            newer.id != summary.id and self.ctx.sees(newer.audience) and _effective_from(newer) <= self.as_of
+            newer.id != summary.id and self.ctx.sees(newer.audience) and _get_start(newer) <= self.as_of
             for newer in find_replacements(self.view, summary.id)
         )
 
 
-def _effective_from(newer: KnowledgeSummary) -> float:
+def _get_start(newer: KnowledgeSummary) -> float:
     """Return when a record begins to count: its `valid_from`, else its creation."""
     return newer.created_at if newer.valid_from is None else newer.valid_from

@@ -110,7 +110,7 @@ class KnowledgeRetrieval:
         router, reranking = self._options.router, self._options.reranking
         read_by_models = (router.max_candidates if router else 0, reranking.max_records if reranking else 0)
         limit = max(ranking.get_pool_size(rules.query.top_k), *read_by_models)
-        return await self._index.search(rules.ctx.account, rules.query.text, rules.groups(), rules.accept, limit)
+        return await self._index.search(rules.ctx.account, rules.query.text, rules.make_groups(), rules.accept, limit)
 
     async def _select(self, rules: SearchFilter, recalled: SearchHits[KnowledgeSummary]) -> HitPool:
         """Return the hits that are about the question, by the floor or by a model."""

@@ -77,17 +77,19 @@ class Router:
         An answer with unknown ids only is a failure.
         """
         choices = NumberedChoices([candidate["id"] for candidate in candidates])
-        asking = ModelConversation(self._chat, self._budget_s)
+        conversation = ModelConversation(self._chat, self._budget_s)
         try:
-            asked = question(query, candidates, max_picks)
-            return await asking.ask(asked, choices.by_idx, lambda answer: parse_picks(answer, choices, max_picks))
+            question = make_routing_question(query, candidates, max_picks)
+            return await conversation.ask(
+                question, choices.by_idx, lambda answer: parse_picks(answer, choices, max_picks)
+            )
         except ChatFailed:
             return None
         finally:
-            self._record_calls(ctx, asking.calls)
+            self._record_calls(ctx, conversation.calls)
 
 
-def question(query: str, candidates: Sequence[Row], max_picks: int) -> ChatRequest:
+def make_routing_question(query: str, candidates: Sequence[Row], max_picks: int) -> ChatRequest:
     """Ask which of the candidates are about the query."""
     data = {
         "query": query[:_QUERY_CHARS],
@@ -185,7 +187,7 @@ class HitPool:
     def _list_candidates(self, max_candidates: int) -> dict[str, KnowledgeSummary]:
         """Return the recalled records, and all that the caller may find if these are not more than `max_candidates`."""
         summaries = {hit.summary.id: hit.summary for hit in self.hits}
-        newest = list_records(self.rules.view, ListQuery(self.rules.groups(), max_candidates + 1))
+        newest = list_records(self.rules.view, ListQuery(self.rules.make_groups(), max_candidates + 1))
         if len(newest) <= max_candidates:
             summaries |= {item.id: item for item in newest if self.rules.accept(item, is_reported=False)}
         return dict(list(summaries.items())[:max_candidates])
