@@ -27,7 +27,7 @@ _SENT_FIELDS = [item.name for item in RECORD_FIELDS if item.name in NewKnowledge
 _get_sent_values = attrgetter(*_SENT_FIELDS)
 
 
-def new_row(new: NewKnowledge, row_id: str, now: float, ctx: RequestContext) -> dict[str, Any]:
+def make_row(new: NewKnowledge, row_id: str, now: float, ctx: RequestContext) -> dict[str, Any]:
     """Return the row of a new record. Raises InvalidInput and Forbidden."""
     check_content(new.task, new.content)
     check_valid_range(new.valid_from, new.valid_to)
@@ -53,7 +53,7 @@ def make_imported_row(line: ImportedKnowledge, row_id: str, before: Row | None, 
     """Return the row of an imported line. Evidence and creation time are kept; the version rises."""
     evaluation = {"score": line.record.score or DEFAULT_SCORE, **_FRESH_EVALUATION, **line.evaluation}
     evaluation["confidence"] = line.evaluation.get("confidence", evidence.compute_confidence(evaluation, now))
-    row = new_row(line.record, row_id, now, ctx)
+    row = make_row(line.record, row_id, now, ctx)
     created_at = line.created_at or row["created_at"]
     return row | {"eval": evaluation, "version": next_version(before), "created_at": created_at}
 

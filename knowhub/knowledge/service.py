@@ -74,7 +74,7 @@ class KnowledgeService(OwnedRows):
             batch = _NewRecords(view, ctx, self._ids)
             row = batch.add(new)
             op = RESTORE_OP if batch.restored else "save_knowledge"
-            # `new_row` has checked the record.
+            # `make_row` has checked the record.
             return Draft(op, [record_rules.write(row)], is_checked=True) if batch.rows else Unchanged(row)
 
         outcome = await self._store.commit(ctx.account, ctx.actor, decide, key)
@@ -232,7 +232,7 @@ class _NewRecords:
         def is_used(candidate: str) -> bool:
             return candidate in self.rows or view.raw(KNOWLEDGE, candidate) is not None
 
-        row = record_rules.new_row(new, knowledge_id(view.now, self._ids, is_used), view.now, ctx)
+        row = record_rules.make_row(new, knowledge_id(view.now, self._ids, is_used), view.now, ctx)
         if new.supersedes is not None:
             row["supersedes"] = resolve_superseded_id(view, ctx, new.supersedes)
         key = table.make_dedup_key(row)

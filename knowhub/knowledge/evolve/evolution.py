@@ -159,7 +159,7 @@ class Evolution:
             return unchanged
         conversation = ModelConversation(self._chat, self._budget_s)
         try:
-            question = prompts.evolve(row["task"], row["content"], "\n".join(words))
+            question = prompts.make_evolve_question(row["task"], row["content"], "\n".join(words))
             content, summary = await conversation.ask(question, {}, lambda answer: parse_text(answer, row["content"]))
         except ChatFailed as failed:
             detail = f"the language model gave no usable answer ({short_text(failed.detail, _MAX_SUMMARY)})"

@@ -36,7 +36,7 @@ class MergeAdvisor:
         self.groups += 1
         self.is_done = self.groups >= MAX_GROUPS
         choices = NumberedChoices([ref.id for ref, _ in group])
-        question = prompts.merge([(row["task"], row["content"]) for _, row in group])
+        question = prompts.make_merge_question([(row["task"], row["content"]) for _, row in group])
         conversation = ModelConversation(chat, self._budget_s)
         try:
             same, text = await conversation.ask(question, choices.by_idx, lambda answer: parse_advice(answer, choices))

@@ -126,7 +126,7 @@ class CandidateMerge:
         def is_used(row_id: str) -> bool:
             return row_id in self.rows or self._view.raw(KNOWLEDGE, row_id) is not None
 
-        return record_rules.new_row(new, knowledge_id(self._view.now, self._ids, is_used), self._view.now, self._ctx)
+        return record_rules.make_row(new, knowledge_id(self._view.now, self._ids, is_used), self._view.now, self._ctx)
 
     def _make_source(self, candidate: KnowledgeCandidate) -> dict[str, Any]:
         last = self._request.messages[candidate.cited[-1]]
