@@ -198,7 +198,7 @@ class ScriptSkills:
             raise ValueError(f"{', '.join(unknown)}: no known script. Known are {', '.join(PROBES)}")
         self._embedder = embedder
         # The scripts that a setting says are read, whatever is measured; None if it says nothing.
-        self.overruling = read
+        self.configured = read
         self._probing: dict[str, asyncio.Task[ScriptSkill]] = {}
 
     @property
@@ -243,7 +243,7 @@ class ScriptSkills:
                 raise EmbeddingFailed(FailureReason.FAILURE, "it answers zeros to every text")
             asked, answered = await self._embed_probes(name)
         skill = _score_probes(asked, answered)
-        return skill if self.overruling is None else replace(skill, skill=float(name in self.overruling))
+        return skill if self.configured is None else replace(skill, skill=float(name in self.configured))
 
     async def _embed_probes(self, name: str) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
         questions, answers = zip(*PROBES[name], strict=True)

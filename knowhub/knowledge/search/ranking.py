@@ -118,14 +118,14 @@ class RankedHit:
 class RankingInputs:
     """What the ranking reads.
 
-    `row` returns a record by its id, `match_terms` the terms of the query that a text has.
+    `get_row` returns a record by its id, `match_terms` the terms of the query that a text has.
     """
 
     ctx: RequestContext
     order: Order
     top_k: int
     now: float
-    row: Callable[[str], Row]
+    get_row: Callable[[str], Row]
     match_terms: Callable[[str], Sequence[str]]
     half_life_days: float = DEFAULT_HALF_LIFE_DAYS
 
@@ -142,7 +142,7 @@ def rank_hits(hits: Sequence[RecordHit], inputs: RankingInputs) -> list[RankedHi
         return sorted(pool, key=lambda ranked: -ranked.relevance)[: inputs.top_k]
     if inputs.order is Order.QUALITY:
         return sorted(pool, key=lambda ranked: -get_quality(ranked.summary))[: inputs.top_k]
-    ordered = sorted(_rank_new_first(pool, inputs), key=_sort_key)
+    ordered = sorted(_raise_newer_records(pool, inputs), key=_sort_key)
     if inputs.order is Order.SCOPE:
         return sorted(ordered[: inputs.top_k], key=lambda ranked: _rank_scope(ranked.summary, inputs.ctx))
     return _prefer_near_scopes(ordered, inputs.ctx)[: inputs.top_k]
@@ -207,7 +207,7 @@ def _clamp(value: float, least: float, greatest: float) -> float:
     return min(greatest, max(least, value))
 
 
-def _rank_new_first(pool: Sequence[RankedHit], inputs: RankingInputs) -> list[RankedHit]:
+def _raise_newer_records(pool: Sequence[RankedHit], inputs: RankingInputs) -> list[RankedHit]:
     """Raise each record that says the same as an older one that is shown, and would come behind it."""
     tasks = _TaskComparison(inputs)
     # What is not shown needs no record before it.
@@ -239,13 +239,13 @@ class _TaskComparison:
     """Compares the tasks of records by what a query asks. Each record is read once, each text matched once."""
 
     def __init__(self, inputs: RankingInputs) -> None:
-        self._row = cache(inputs.row)
+        self._get_row = cache(inputs.get_row)
         self._match = cache(lambda text: frozenset(inputs.match_terms(text)))
         self._split = cache(shingles)
 
     def is_same(self, new: str, old: str) -> bool:
         """Return whether a newer record is about the same task as an older one. Both are given by their ids."""
-        newer, older = self._row(new), self._row(old)
+        newer, older = self._get_row(new), self._get_row(old)
         new_task, old_task = (str(row["task"] or row["content"]) for row in (newer, older))
         fewest = min(len(self._split(new_task)), len(self._split(old_task)))
         if fewest < _MIN_PAIRS:

@@ -55,8 +55,8 @@ _WIDE_FROM: Final = "\u1100"
 class SearchOptions:
     """What a search needs beside the records and their index.
 
-    `floor` is the least relevance of a result to the rarest words of a query, `half_life_days` the age at which a vote
-    weighs half.
+    `floor` is the share of the sufficient score below which a record is not about the query (`SearchHits.get_floor`),
+    `half_life_days` the age at which a vote weighs half.
     """
 
     impressions: ImpressionLog

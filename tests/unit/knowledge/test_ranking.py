@@ -38,7 +38,7 @@ def make_inputs(rows: Sequence[Row] = (), **fields: Any) -> RankingInputs:  # no
     by_id = {row["id"]: row for row in rows}
     row_of = lambda row_id: by_id.get(row_id) or knowledge_row(row_id, task=row_id, content=row_id)  # noqa: E731 -- short
     inputs: dict[str, Any] = {"order": Order.AUTO, "top_k": 5, "match_terms": words} | fields
-    return RankingInputs(ctx=local(), now=START, row=row_of, **inputs)
+    return RankingInputs(ctx=local(), now=START, get_row=row_of, **inputs)
 
 
 def rank(hits: Sequence[tuple[KnowledgeSummary, float]], **fields: Any) -> list[RankedHit]:  # noqa: ANN401 -- any input of the ranking
