@@ -26,7 +26,7 @@ from knowhub.knowledge import evidence, record_rules, table
 from knowhub.knowledge.collections import KNOWLEDGE_COLLECTION
 from knowhub.knowledge.evidence import DOWNVOTED_WARNING, VoteKind, Voter, is_downvoted, sum_votes, weigh_votes
 from knowhub.knowledge.model import KNOWLEDGE, Feedback, KnowledgeSummary, ListQuery, NewKnowledge, Vote
-from knowhub.knowledge.table import find_by_dedup_key, find_record, list_next_records
+from knowhub.knowledge.table import find_record, list_next_records
 from knowhub.knowledge.visibility import (
     check_not_merged,
     describe_access,
@@ -34,6 +34,7 @@ from knowhub.knowledge.visibility import (
     follow_merges,
     get_current_row,
     get_readable_row,
+    list_visible_duplicates,
     redact_row,
     render_record_json,
 )
@@ -237,9 +238,8 @@ class _NewRecords:
             row["supersedes"] = resolve_superseded_id(view, ctx, new.supersedes)
         key = table.make_dedup_key(row)
         if new.dedup:
-            visible = (item.id for item in find_by_dedup_key(view, key) if ctx.sees(item.audience))
-            stored = next(visible, None)
-            duplicate = self._by_key.get(key) if stored is None else view.get(KNOWLEDGE, stored)
+            stored = list_visible_duplicates(view, ctx, key)
+            duplicate = view.get(KNOWLEDGE, stored[0].id) if stored else self._by_key.get(key)
             if duplicate is not None:
                 return self._restore(duplicate)
         self.rows[row["id"]] = row

@@ -15,7 +15,7 @@ from knowhub.knowledge import evidence, record_rules, table
 from knowhub.knowledge.extract.existing_records import ExistingRecord, ExistingRecords, add_support, has_evidence_from
 from knowhub.knowledge.extract.model import CandidateStatus, ExtractionRequest, KnowledgeCandidate
 from knowhub.knowledge.model import KNOWLEDGE, Feedback, NewKnowledge
-from knowhub.knowledge.table import find_by_dedup_key, find_replacements
+from knowhub.knowledge.visibility import list_visible_duplicates, list_visible_replacements
 
 _MAX_MESSAGE_IDS = 50
 _MAX_CASE_CHARS = 4_096
@@ -154,11 +154,9 @@ class CandidateMerge:
 
     def _find_exact_match(self, row: Row) -> str | None:
         """Return the id of a live, current record with the same text."""
-        for summary in find_by_dedup_key(self._view, table.make_dedup_key(row)):
-            is_replaced = any(self._ctx.sees(newer.audience) for newer in find_replacements(self._view, summary.id))
-            if self._ctx.sees(summary.audience) and not is_replaced:
-                return summary.id
-        return None
+        equal = list_visible_duplicates(self._view, self._ctx, table.make_dedup_key(row))
+        current = (item.id for item in equal if not list_visible_replacements(self._view, self._ctx, item.id))
+        return next(current, None)
 
     def _put(self, row: Row) -> None:
         before = self._view.get(KNOWLEDGE, row["id"])

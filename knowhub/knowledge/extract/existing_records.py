@@ -17,7 +17,8 @@ from knowhub.knowledge import evidence, table
 from knowhub.knowledge.extract.model import PROFILE_CATEGORIES, CandidateCategory, KnowledgeCandidate
 from knowhub.knowledge.facts import have_same_words
 from knowhub.knowledge.model import KNOWLEDGE, Feedback, KnowledgeSummary, ListQuery
-from knowhub.knowledge.table import find_record, find_replacements, list_records
+from knowhub.knowledge.table import find_record, list_records
+from knowhub.knowledge.visibility import list_visible_replacements
 
 LOOKED_AT = 300
 _CATEGORIES = frozenset(table.facet("tag.category", category) for category in CandidateCategory)
@@ -139,9 +140,8 @@ class ExistingRecords:
         return min(conflicts, key=lambda stored: stored.audience != self.audience, default=None)
 
     def _is_current(self, view: View, summary: KnowledgeSummary) -> bool:
-        newer = find_replacements(view, summary.id)
-        over = summary.valid_to is not None and summary.valid_to <= view.now
-        return not over and not any(self._ctx.sees(item.audience) for item in newer)
+        is_over = summary.valid_to is not None and summary.valid_to <= view.now
+        return not is_over and not list_visible_replacements(view, self._ctx, summary.id)
 
     def find_named_record(self, candidate: KnowledgeCandidate, knowledge_id: str | None) -> ExistingRecord | None:
         """Return the current record that a model points at, if a candidate can be about it."""

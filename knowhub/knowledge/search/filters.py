@@ -8,7 +8,7 @@ from knowhub.core.operation import Row, View
 from knowhub.core.request_context import RequestContext
 from knowhub.knowledge import table
 from knowhub.knowledge.model import KNOWLEDGE, KnowledgeSummary, SearchQuery
-from knowhub.knowledge.table import find_replacements
+from knowhub.knowledge.visibility import list_visible_replacements
 
 ALREADY_SHOWN = "already_shown"
 OVER_BUDGET = "over_budget"
@@ -80,11 +80,8 @@ class SearchFilter:
         return rule
 
     def _is_superseded(self, summary: KnowledgeSummary) -> bool:
-        # A record that the caller cannot see must not hide another record.
-        return any(
-            newer.id != summary.id and self.ctx.sees(newer.audience) and _get_start(newer) <= self.as_of
-            for newer in find_replacements(self.view, summary.id)
-        )
+        newer = list_visible_replacements(self.view, self.ctx, summary.id)
+        return any(_get_start(replacement) <= self.as_of for replacement in newer)
 
 
 def _get_start(newer: KnowledgeSummary) -> float:
