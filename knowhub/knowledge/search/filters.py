@@ -20,7 +20,7 @@ _MAX_EXPLAINED = 50
 class SearchFilter:
     """The rules of one search at one moment. It remembers which rule dropped which record.
 
-    `as_of` is in seconds since the epoch; `shown_ids` are dropped, too.
+    `as_of` is in seconds since the epoch; `shown_ids` were shown before, and are dropped.
     """
 
     view: View
