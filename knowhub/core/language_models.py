@@ -125,8 +125,8 @@ class Embedder(Protocol):
     async def embed(self, texts: Sequence[str], timeout_s: float, *, query: bool = False) -> Sequence[Vector]:
         """Return one vector for each text, in their order, within `timeout_s`, retries included.
 
-        All have one dimension and length 1, so that their product is their similarity. That of a text without meaning
-        may be all zeros. A `query` may be read otherwise than what is to be found by it. Raises EmbeddingFailed, and
+        All have one dimension and length 1, so that their product is their likeness; one of a text without meaning may
+        be all zeros. A `query` may be read otherwise than what is to be found by it. Raises EmbeddingFailed, and
         nothing else, whatever the model or its server does.
         """
 

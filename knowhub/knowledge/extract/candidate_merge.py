@@ -76,7 +76,7 @@ class CandidateMerge:
         case = self._make_case(candidate, "said again")
         # A model's update says again what of the record still holds.
         is_update = candidate.same_as == row_id
-        after = add_support(same.row, candidate.content, case, self._view.now, replaces_content=is_update)
+        after = add_support(same.row, candidate.content, case, self._view.now, is_whole=is_update)
         self._put(after)
         return make_result(candidate, CandidateStatus.MERGED, row_id)
 

@@ -200,10 +200,10 @@ def is_related(new: CandidateCategory, stored: str) -> bool:
     return stored == new
 
 
-def add_support(row: Row, said: str, case: Mapping[str, Any], now: float, *, replaces_content: bool = False) -> Row:
-    """Return a record with one more case of evidence, completed or replaced by what was said."""
+def add_support(row: Row, said: str, case: Mapping[str, Any], now: float, *, is_whole: bool = False) -> Row:
+    """Return a record with one more case of evidence, completed by what was said, or replaced where that is whole."""
     after = evidence.with_feedback(row, Feedback(helpful_case=case), now)
-    content = said if replaces_content else merge_content(row["content"], said)
+    content = said if is_whole else merge_content(row["content"], said)
     return after if content == row["content"] else {**after, "content": content}
 
 
