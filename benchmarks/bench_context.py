@@ -179,7 +179,7 @@ class _Bare:
             return ctx.sees(summary.audience)
 
         found = await self._index.search(ACCOUNT, question, groups, sees, TOP_K)
-        hits = [ScoredHit(hit.summary, hit.relevance) for hit in found.hits]
+        hits = [ScoredHit(hit.summary, hit.score) for hit in found.hits]
         return make_blocks(self._store.view(ACCOUNT), self._index, TypedQuery(question), hits, ctx)
 
 

@@ -43,8 +43,8 @@ async def _compare(share: float, mask: "np.ndarray", vectors: Vectors, matrix: M
         return [int(item) for item in best[np.argsort(-values[best])]]
 
     async def ours(query: Matrix) -> Sequence[int]:
-        likeness = await asyncio.to_thread(vectors.start_comparison(query, groups))
-        return [number for _, number in islice(likeness.iter_best(TOP_K), TOP_K)]
+        similarities = await asyncio.to_thread(vectors.start_comparison(query, groups))
+        return [number for _, number in islice(similarities.iter_best(TOP_K), TOP_K)]
 
     exact = [set(allowed[np.argsort(-(matrix[allowed] @ query))[:TOP_K]].tolist()) for query in queries]
     found = [set(await ours(query)) for query in queries]

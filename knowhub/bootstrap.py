@@ -34,7 +34,7 @@ from knowhub.keywords.search.lookup import KeywordSearch
 from knowhub.keywords.search.text_search import NearKeywords, TreeTextSearch
 from knowhub.keywords.service import KeywordService
 from knowhub.knowledge.evolve.evolution import Evolution
-from knowhub.knowledge.evolve.similarity import Similarity
+from knowhub.knowledge.evolve.similarity import SimilarRecords
 from knowhub.knowledge.evolve.slimming import Slimming, SlimOptions
 from knowhub.knowledge.exchange import KnowledgeExchange
 from knowhub.knowledge.extract.extraction import ExtractionOptions, KnowledgeExtraction
@@ -108,9 +108,9 @@ class Knowledge:
         self.exchange = KnowledgeExchange(store, ids)
         self.evolution = Evolution(store, chat, budget_s, note)
         open_by_name = chat_models_by_name(settings, chat, adapters.timing, adapters.token_budget)
-        slim_options = SlimOptions(ids, open_by_name, budget_s, note, indexes.records.find_like)
+        slim_options = SlimOptions(ids, open_by_name, budget_s, note, indexes.records.find_similar)
         self.slimming = Slimming(store, lexical, slim_options)
-        self.similarity = Similarity(store, lexical)
+        self.similarity = SimilarRecords(store, lexical)
         self.extraction = KnowledgeExtraction(
             store, lexical, ids, chat, ExtractionOptions(indexes.records.index, budget_s, simplify)
         )

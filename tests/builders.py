@@ -65,7 +65,7 @@ def new_knowledge(content: str = "Wait for the element before clicking it.", **f
 
 def knowledge_row(row_id: str = "knowledge-1", now: float = START, **fields: Any) -> dict[str, Any]:  # noqa: ANN401 -- any field
     """Return the row of a fresh record."""
-    return record_rules.new_row(new_knowledge(**fields), row_id, now, local())
+    return record_rules.make_row(new_knowledge(**fields), row_id, now, local())
 
 
 async def save_row(store: FileStore, row_id: str, content: str = "said", account: str = "default") -> Outcome:

@@ -56,7 +56,7 @@ async def search_uris(hub: Hub, text: str, groups: Iterable[frozenset[str]] = ()
 
 
 def list_live_summaries(hub: Hub, account: str = ACCOUNT) -> dict[int, ContextSummary]:
-    return {summary.text_num: summary for summary in list_memories(hub.store.view(account))}
+    return {summary.text_change: summary for summary in list_memories(hub.store.view(account))}
 
 
 async def rebuild_vectors(hub: Hub, folder: Path) -> Mapping[int, bytes]:

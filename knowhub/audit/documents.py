@@ -12,7 +12,7 @@ from knowhub.core.owned_rows import OwnedSummary
 from knowhub.core.request_context import RequestContext
 from knowhub.keywords.model import INFOS
 from knowhub.keywords.tree import INFO_TABLE
-from knowhub.knowledge.evidence import quality
+from knowhub.knowledge.evidence import compute_quality
 from knowhub.knowledge.model import DEFAULT_SCORE, KNOWLEDGE, KnowledgeSummary, ListQuery
 from knowhub.knowledge.table import list_records
 
@@ -93,7 +93,7 @@ def find_stale(row: Mapping[str, Any], superseder: str | None, now: float, stale
         reasons["expired"] = {"valid_to": row["valid_to"]}
     if superseder is not None:
         reasons["superseded"] = {"by": superseder}
-    if quality(score, helpful, harmful) < 0 or (score < DEFAULT_SCORE and harmful > 0):
+    if compute_quality(score, helpful, harmful) < 0 or (score < DEFAULT_SCORE and harmful > 0):
         reasons["bad_evidence"] = {"score": score, "helpful": helpful, "harmful": harmful}
     days = (now - parse_iso(row["updated_at"])) / _DAY_S
     if days >= stale_days:

@@ -227,12 +227,12 @@ def _replace_file(path: Path) -> Iterator[BinaryIO]:
 def _write_workspace(folder: Path, records: Iterable[bytes]) -> list[str]:
     import orjson
 
-    from knowhub.knowledge.exchange import workspace_files
+    from knowhub.knowledge.exchange import group_by_workspace_file
 
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise Conflict(f"{folder} is not an empty folder; name an empty or a new folder")
     files = []
-    for name, rows in sorted(workspace_files([orjson.loads(record) for record in records]).items()):
+    for name, rows in sorted(group_by_workspace_file([orjson.loads(record) for record in records]).items()):
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(orjson.dumps(rows, option=orjson.OPT_INDENT_2))

@@ -100,7 +100,7 @@ class ContextNode:
 class ContextSummary:
     """A node or a part without its content: what filters, listing and ranking need.
 
-    `text_num` names the change that last wrote what is searched of it, `signature` is a hash of that.
+    `text_change` is the number of the change that last wrote what is searched of it, `signature` is a hash of that.
     `occurred_at` is when a message was said, or an event takes place, in seconds since the epoch; `utc_offset_s` is how
     far clocks were ahead of UTC there. `number` counts the parts of a session from 0, and is 0 for nodes. `name` is who
     said a part, or what a node is called; `abstract` is its L0 text, shortened to 300 characters. `sources` are the
@@ -119,7 +119,7 @@ class ContextSummary:
     facets: frozenset[str]
     live: bool
     version: int
-    text_num: int
+    text_change: int
     signature: int
     number: int
     name: str

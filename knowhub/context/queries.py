@@ -23,9 +23,9 @@ _GATHERED = frozenset({MemoryCategory.PREFERENCES, MemoryCategory.ENTITIES, Memo
 
 
 def summarize_row(
-    collection: str, row: Row, _ordinal: int, text_num: int, earlier: ContextSummary | None = None
+    collection: str, row: Row, _ordinal: int, text_change: int, earlier: ContextSummary | None = None
 ) -> ContextSummary:
-    """Return the summary of a row; `text_num` stays that of `earlier` while nothing that is searched has changed."""
+    """Return the summary of a row; `text_change` stays that of `earlier` while nothing that is searched has changed."""
     is_part = collection == PARTS
     address = str(row["id"])
     parent = uri.parent_of(address)
@@ -48,7 +48,7 @@ def summarize_row(
         facets=facets | {facet("under", address), *tag_facets(row.get("tags") or {})},
         live=live,
         version=int(row["version"]),
-        text_num=earlier.text_num if earlier is not None and is_same else text_num,
+        text_change=earlier.text_change if earlier is not None and is_same else text_change,
         signature=signature,
         number=int(row["number"]) if is_part else 0,
         name=name,
@@ -118,7 +118,7 @@ def _parent_folders(summary: ContextSummary) -> Iterable[tuple[Hashable, Hashabl
 
 
 NODES_BY_TEXT: Final = Index[ContextSummary](
-    NODES, "by_text", keys=lambda summary: (summary.text_num,), of_deleted=True
+    NODES, "by_text", keys=lambda summary: (summary.text_change,), of_deleted=True
 )
 NODES_BY_PARENT: Final = Index[ContextSummary](
     NODES, "by_parent", keys=lambda summary: (summary.parent_uri,), order=_sort_key
@@ -144,7 +144,7 @@ NODE_TABLE: Final = TableSchema(
 )
 
 PARTS_BY_TEXT: Final = Index[ContextSummary](
-    PARTS, "by_text", keys=lambda summary: (summary.text_num,), of_deleted=True
+    PARTS, "by_text", keys=lambda summary: (summary.text_change,), of_deleted=True
 )
 PARTS_BY_SESSION: Final = Index[ContextSummary](
     PARTS, "by_session", keys=lambda summary: (summary.parent_uri,), order=_sort_key, target=NODES

@@ -91,7 +91,7 @@ class RetrievedBlock:
 
 @dataclass(frozen=True, slots=True)
 class MemorySearchResult:
-    """The answer of a search. `reach` and `enough` measure the scores of `seed_hits`, as in `SearchHits`.
+    """The answer of a search. `max_score` and `sufficient_score` measure those of `seed_hits`, as in `SearchHits`.
 
     `preferences` are the URIs of the preferences and instructions that are nearest to a question without filters.
     """
@@ -102,6 +102,6 @@ class MemorySearchResult:
     total: int
     index_lag: int = 0
     degraded: Sequence[str] = ()
-    reach: float = 1.0
-    enough: float = 1.0
+    max_score: float = 1.0
+    sufficient_score: float = 1.0
     preferences: Sequence[str] = ()

@@ -30,28 +30,39 @@ class StageScore:
 
 @dataclass(frozen=True, slots=True)
 class SearchHit(Generic[SearchableT]):
-    """A row that recall found, with its relevance: the higher, the better. `parts` names the stages it came by."""
+    """A row that recall found, and the stages it came by.
+
+    The higher the `score`, the better; it compares with the hits of the same search only.
+    """
 
     summary: SearchableT
-    relevance: float
-    parts: tuple[StageScore, ...] = ()
+    score: float
+    stages: tuple[StageScore, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class SearchHits(Generic[SearchableT]):
     """What recall answers: hits best first, how many rows the index had not yet absorbed, and which part failed.
 
-    `reach` is the relevance of a row that fits the query as well as can be: a share of it compares between queries.
-    `enough` is that of a row which has the rarest words of a long query. `nearest` says how near in meaning a row
-    comes: 0 like unrelated texts, or without vectors, and 1 the same.
+    `max_score` is the score of a row that fits the query as well as can be, `sufficient_score` that of a row which has
+    the rarest words of a long query. `nearest` says how near in meaning a row comes: 0 like unrelated texts, or without
+    vectors, and 1 the same.
     """
 
     hits: Sequence[SearchHit[SearchableT]]
     index_lag: int
     degraded: Sequence[str] = ()
-    reach: float = 1.0
-    enough: float = 1.0
+    max_score: float = 1.0
+    sufficient_score: float = 1.0
     nearest: float = 0.0
+
+    def get_relevance(self, hit: SearchHit[SearchableT]) -> float:
+        """Return the score of a hit as a share of the highest possible one. It compares between searches."""
+        return hit.score / self.max_score
+
+    def get_floor(self, share: float) -> float:
+        """Return the relevance of a row that has this share of the sufficient score."""
+        return share * self.sufficient_score / self.max_score
 
 
 class SearchIndex(Protocol[SearchableT]):

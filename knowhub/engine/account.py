@@ -169,13 +169,14 @@ class SearchableRows(Generic[SummaryT]):
             summary = table.summary(row_id)
             if summary is not None:
                 is_within = self._limit is None or summary.ordinal < self._limit
-                found: SummaryT | None = summary if is_within and seq_of_change(summary.text_num) == seq else None
+                found: SummaryT | None = summary if is_within and seq_of_change(summary.text_change) == seq else None
                 return found
         return None
 
-    def by_text_num(self, text_num: int) -> SummaryT | None:
+    def find_by_text_change(self, text_change: int) -> SummaryT | None:
+        """Return the row whose newest text this change wrote; None if there is a newer text, or no row any more."""
         for table, index in self._tables:
-            summary: SummaryT | None = table.find(index, text_num)
+            summary: SummaryT | None = table.find(index, text_change)
             if summary is not None:
                 return summary
         return None
@@ -199,7 +200,7 @@ class SearchableRows(Generic[SummaryT]):
             if isinstance(table, DiskTable):
                 numbers += table.changes_after(least - 1)
             else:
-                numbers += [summary.text_num for summary in table.rows() if summary.text_num >= least]
+                numbers += [summary.text_change for summary in table.rows() if summary.text_change >= least]
         return sorted(numbers)
 
     def _is_within(self, summary: Any) -> bool:  # noqa: ANN401 -- of the collection's schema

@@ -63,8 +63,8 @@ class Node:
     """The summary of a keyword in memory, without description and metadata; a deleted one is not `live`.
 
     `ordinal` counts keywords by creation. `tokens` are the keys of exact lookup, `pinyin` those of the second lookup,
-    `terms` the words by which it becomes a candidate. `text_num` is the number of the change that last wrote what is
-    searched: names, description and audience, whose hash is `signature`.
+    `terms` the words by which it becomes a candidate. `text_change` is the number of the change that last wrote
+    what is searched: names, description and audience, whose hash is `signature`.
     """
 
     id: str
@@ -80,7 +80,7 @@ class Node:
     audience: frozenset[str]
     version: int
     live: bool
-    text_num: int
+    text_change: int
     signature: int
 
     @property

@@ -29,11 +29,12 @@ from knowhub.keywords.model import (
 class Info(OwnedSummary):
     """The summary of an info; its text is on disk.
 
-    `text_key` is that of `near_duplicates.make_text_key`, `text_num` the number of the change that wrote the row last.
+    `text_key` is that of `near_duplicates.make_text_key`, `text_change` the number of the change that last wrote
+    the row.
     """
 
     text_key: int
-    text_num: int
+    text_change: int
     is_rewritten: bool
 
     @property
@@ -71,7 +72,7 @@ def summarize_keyword(row: Row, ordinal: int, change: int, earlier: Node | None)
         audience=audience,
         version=row["version"],
         live=is_live(row),
-        text_num=earlier.text_num if earlier is not None and earlier.signature == signature else change,
+        text_change=earlier.text_change if earlier is not None and earlier.signature == signature else change,
         signature=signature,
     )
 
@@ -111,7 +112,7 @@ BY_INFO: Final = Index[Link](LINKS, "by_info", keys=lambda link: (link.info_id,)
 BY_KEYWORD: Final = Index[Link](LINKS, "by_keyword", keys=lambda link: (link.keyword_id,), target=KEYWORDS)
 BY_RELATION: Final = Index[Link](LINKS, "by_relation", keys=lambda link: ((link.keyword_id, link.relation.value),))
 
-BY_CHANGE: Final = Index[Node](KEYWORDS, "by_change", keys=lambda node: (node.text_num,), of_deleted=True)
+BY_CHANGE: Final = Index[Node](KEYWORDS, "by_change", keys=lambda node: (node.text_change,), of_deleted=True)
 KEYWORD_TABLE: Final = TableSchema(
     KEYWORDS,
     summarize_keyword,

@@ -22,11 +22,11 @@ FRESH_HELPFUL: Final = 1
 # All votes together weigh less than ten, so that the fortieth before the last weighs next to nothing.
 VOTE_DECAY: Final = 0.9
 VOTES_STORED: Final = 40
-MAX_KEPT_WORDS: Final = 20
+MAX_PENDING_FEEDBACK: Final = 20
 # As many votes as pull the share of helpful ones halfway from what is expected to what was seen.
 PRIOR_WEIGHT: Final = 5.0
 DEFAULT_HALF_LIFE_DAYS: Final = 365.0
-SUNK_WARNING: Final = "those who used it said that it is wrong or does not help: check it before you rely on it"
+DOWNVOTED_WARNING: Final = "those who used it said that it is wrong or does not help: check it before you rely on it"
 _REPEATED_SHARE: Final = 0.5
 # The last votes of a voter: the ones before the last count when it is undone, or where no goal was named.
 _VOTES_PER_VOTER: Final = 5
@@ -45,12 +45,12 @@ class VoteKind(StrEnum):
     RESTORED = "restored"
 
 
-# What such a vote says is that others do not count.
+# Such a vote says only that others do not count.
 _SILENT: Final = frozenset({VoteKind.WITHDRAWN, VoteKind.RESTORED})
 
 
-class Evidence(NamedTuple):
-    """How much the votes on a record weigh at one moment."""
+class VoteWeights(NamedTuple):
+    """How much the votes on a record weigh together at one moment, by what they say."""
 
     helpful: float = 0.0
     harmful: float = 0.0
@@ -62,7 +62,7 @@ class Evidence(NamedTuple):
         return (self.helpful + PRIOR_WEIGHT * mean) / (self.helpful + against + PRIOR_WEIGHT)
 
 
-NO_EVIDENCE: Final = Evidence()
+NO_VOTES: Final = VoteWeights()
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,28 +88,30 @@ def hash_id(parts: Sequence[Any]) -> str:
     return blake2b(json.dumps(parts).encode(), digest_size=16).hexdigest()
 
 
-def quality(score: int, helpful: int, harmful: int) -> float:
+def compute_quality(score: int, helpful: int, harmful: int) -> float:
     """Return `score + helpful - 2 * harmful`."""
     return score + helpful - harmful * 2.0
 
 
-def summary_quality(summary: KnowledgeSummary) -> float:
+def get_quality(summary: KnowledgeSummary) -> float:
     """Return the quality of a record by its summary: everything that was said counts."""
-    return quality(summary.score, summary.helpful, summary.harmful)
+    return compute_quality(summary.score, summary.helpful, summary.harmful)
 
 
-def is_sunk(score: int, found: Evidence) -> bool:
-    """Return whether the bounded evidence speaks against a record. It is still found, with a warning."""
-    return score + FRESH_HELPFUL + found.helpful - 2 * found.harmful < 0
+def is_downvoted(score: int, votes: VoteWeights) -> bool:
+    """Return whether the votes that rank speak against a record. It is still found, with a warning."""
+    return score + FRESH_HELPFUL + votes.helpful - 2 * votes.harmful < 0
 
 
-def weight_votes(evaluation: Mapping[str, Any]) -> tuple[WeighedVote, ...]:
+def weigh_votes(evaluation: Mapping[str, Any]) -> tuple[WeighedVote, ...]:
     """Return the votes that count, newest first, with their weight before age is considered."""
     if "votes" not in evaluation and evaluation["helpful"] <= FRESH_HELPFUL and not evaluation["harmful"]:
         return ()
     counted: list[WeighedVote] = []
+    # The votes that are newer than the one at hand: their shares, how often each voter voted for each goal, and who
+    # took back all that they had said.
     newer_share = 0.0
-    seen: dict[tuple[str, str | None], int] = {}
+    newer_votes: dict[tuple[str, str | None], int] = {}
     restorers: set[str] = set()
     for vote in reversed(list_votes(evaluation)):
         share, voter = 1.0, vote.get("voter")
@@ -118,9 +120,11 @@ def weight_votes(evaluation: Mapping[str, Any]) -> tuple[WeighedVote, ...]:
                 restorers.add(voter)
             if voter in restorers:
                 continue
-            key = (voter, vote.get("goal"))
-            repeats = seen[key] = seen.get(key, -1) + 1
-            if repeats and key[1] is not None:
+            voter_and_goal = (voter, vote.get("goal"))
+            repeats = newer_votes.get(voter_and_goal, 0)
+            newer_votes[voter_and_goal] = repeats + 1
+            # For a goal the last word counts. Votes without a goal count less each time.
+            if repeats and vote.get("goal") is not None:
                 continue
             share = _REPEATED_SHARE**repeats
         if vote["kind"] in _SILENT:
@@ -132,18 +136,18 @@ def weight_votes(evaluation: Mapping[str, Any]) -> tuple[WeighedVote, ...]:
     return tuple(counted)
 
 
-def sum_votes(votes: Sequence[WeighedVote], now: float, half_life_days: float = DEFAULT_HALF_LIFE_DAYS) -> Evidence:
+def sum_votes(votes: Sequence[WeighedVote], now: float, half_life_days: float = DEFAULT_HALF_LIFE_DAYS) -> VoteWeights:
     """Return what votes weigh at `now`. After `half_life_days` a vote weighs half; one without a time does not age."""
     sums = dict.fromkeys((VoteKind.HELPFUL, VoteKind.HARMFUL, VoteKind.PASSED_OVER), 0.0)
     for kind, weight, time in votes:
         age_days = 0.0 if time is None else max(0.0, now - time) / _DAY_S
         sums[VoteKind(kind)] += weight * 0.5 ** (age_days / half_life_days)
-    return Evidence(*sums.values())
+    return VoteWeights(*sums.values())
 
 
-def confidence(evaluation: Mapping[str, Any], now: float) -> float:
+def compute_confidence(evaluation: Mapping[str, Any], now: float) -> float:
     """Return how likely a record is right by its votes: 0.5 without votes. To be passed over says nothing."""
-    return sum_votes(weight_votes(evaluation), now)._replace(passed_over=0.0).estimate(0.5)
+    return sum_votes(weigh_votes(evaluation), now)._replace(passed_over=0.0).estimate(0.5)
 
 
 def list_votes(evaluation: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
@@ -178,11 +182,11 @@ def with_vote(row: Row, kind: VoteKind, now: float, voter: Voter) -> Row:
     return _with_votes(row, dict(row["eval"]), [kind], now, voter)
 
 
-def with_weak_evidence(row: Row, result: str, change: int, now: float) -> Row:
-    """Return `row` counted once more, or once less, as shown in a run with this result of which nobody said why."""
-    weak = {"success": 0, "failure": 0} | (row["eval"].get("weak") or {})
-    weak[result] = max(0, weak[result] + change)
-    return next_of({**row, "eval": {**row["eval"], "weak": weak}}, row, now)
+def with_unattributed_run(row: Row, result: str, change: int, now: float) -> Row:
+    """Return `row` with one more, or one less, run of this result that showed it and did not say what helped."""
+    runs = {"success": 0, "failure": 0} | (row["eval"].get("weak") or {})
+    runs[result] = max(0, runs[result] + change)
+    return next_of({**row, "eval": {**row["eval"], "weak": runs}}, row, now)
 
 
 def list_pending_feedback(row: Row) -> list[str]:
@@ -200,13 +204,13 @@ def replace_pending_feedback(row: Row, words: Sequence[str]) -> Row:
     """Return `row` with these words kept, without a change of its version."""
     evaluation = {name: value for name, value in row["eval"].items() if name != "kept_words"}
     if words:
-        evaluation["kept_words"] = list(words[-MAX_KEPT_WORDS:])
+        evaluation["kept_words"] = list(words[-MAX_PENDING_FEEDBACK:])
     return {**row, "eval": evaluation}
 
 
 def update_confidence(before: Mapping[str, Any], after: Mapping[str, Any], now: float) -> float:
     """Move the confidence as the evidence moved. An imported figure keeps its offset and stays within 0 and 1."""
-    old, new = confidence(before, now), confidence(after, now)
+    old, new = compute_confidence(before, now), compute_confidence(after, now)
     current = float(before["confidence"])
     if new > old:
         current += (1 - current) * (new - old) / (1 - old)

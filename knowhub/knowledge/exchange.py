@@ -218,15 +218,15 @@ def _format_ids(ids: Sequence[str]) -> str:
     return ", ".join(map(repr, ids[:_NAMED])) + more
 
 
-def workspace_files(records: Sequence[Mapping[str, Any]]) -> dict[str, list[Mapping[str, Any]]]:
+def group_by_workspace_file(records: Sequence[Mapping[str, Any]]) -> dict[str, list[Mapping[str, Any]]]:
     """Group records by file of the workspace tree, such as `global/tools.json` and `users/<user>/profile.json`."""
     files: dict[str, list[Mapping[str, Any]]] = {}
     for record in records:
-        files.setdefault(_workspace_path(record), []).append(record)
+        files.setdefault(_get_workspace_path(record), []).append(record)
     return files
 
 
-def _workspace_path(record: Mapping[str, Any]) -> str:
+def _get_workspace_path(record: Mapping[str, Any]) -> str:
     kind, _, owner_id = str(record["owner"]).partition(":")
     # A quoted id cannot leave its folder.
     folder = quote(owner_id, safe="").replace(".", "%2E")

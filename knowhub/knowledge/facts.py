@@ -72,12 +72,12 @@ def _find_missing(before: Sequence[str], after: str) -> Iterator[str]:
     facts = (fact.strip(_EDGES) for text in before for fact in _FACT.findall(normalize_text(text)))
     yield from (fact for fact in dict.fromkeys(facts) if fact and fact not in new)
     new_names = {*_NAME_RUN.findall(new), *_NAME_OR_PART.findall(new)}
-    names = dict.fromkeys(name for text in before for name in _names(text))
+    names = dict.fromkeys(name for text in before for name in _iter_names(text))
     yield from (name for name in names if normalize_text(name) not in new_names)
     yield from _find_missing_clauses(before, after)
 
 
-def _names(text: str) -> Iterator[str]:
+def _iter_names(text: str) -> Iterator[str]:
     for found in _NAME.finditer(text):
         name = found[0]
         begins = _SENTENCE_BEFORE.search(text[max(0, found.start() - _LOOKED_BACK) : found.start()])
@@ -87,20 +87,20 @@ def _names(text: str) -> Iterator[str]:
 
 def _find_missing_clauses(before: Sequence[str], after: str) -> Iterator[str]:
     for pattern in (_NOT, _ONLY):
-        new = [_key_words(clause, pattern) for clause in _clauses(after, pattern)[:_MAX_CLAUSES]]
-        for clause in dict.fromkeys(clause for text in before for clause in _clauses(text, pattern)):
-            own = _key_words(clause, pattern)
+        new = [_list_key_words(clause, pattern) for clause in _list_clauses(after, pattern)[:_MAX_CLAUSES]]
+        for clause in dict.fromkeys(clause for text in before for clause in _list_clauses(text, pattern)):
+            own = _list_key_words(clause, pattern)
             if not any(len(own & other) >= _MIN_KEPT * len(own) for other in new):
                 yield f"“{clause}”"
 
 
-def _clauses(text: str, pattern: re.Pattern[str]) -> list[str]:
+def _list_clauses(text: str, pattern: re.Pattern[str]) -> list[str]:
     """Return the different clauses of a text that match a pattern."""
     clauses = dict.fromkeys(map(normalize_text, _CLAUSE_END.split(text)))
     return [clause for clause in clauses if pattern.search(clause)]
 
 
-def _key_words(clause: str, pattern: re.Pattern[str]) -> frozenset[str]:
+def _list_key_words(clause: str, pattern: re.Pattern[str]) -> frozenset[str]:
     """Return the words of a clause without the pattern: the longer words, or all if there are only short ones."""
     found = words(pattern.sub(" ", clause))
     return frozenset(word for word in found if len(word) > _SHORT or not word.isascii()) or found

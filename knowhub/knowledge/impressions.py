@@ -48,7 +48,7 @@ class ImpressionScope:
     def row_id(self, ctx: RequestContext) -> str:
         """Return the id of the row for this session or goal of the caller."""
         named = ["goal", self.goal_id] if self.session_id is None else ["session", self.session_id]
-        return f"showing-{hash_id([*caller_identity(ctx), *named])}"
+        return f"showing-{hash_id([*list_principals(ctx), *named])}"
 
     def select_shown(self, row: Row | None) -> dict[str, str]:
         """Return the ids in a row, in the order in which they were shown, with the time of each.
@@ -96,7 +96,7 @@ class ImpressionLog:
         """Return a short tag for each id, by which an outcome may name it: a, b … z, aa … in the order of showing."""
         return make_tags([*self.list_shown(ctx, scope.tagged), *ids])
 
-    def note(self, ctx: RequestContext, scope: ImpressionScope, ids: Sequence[str]) -> None:
+    def record(self, ctx: RequestContext, scope: ImpressionScope, ids: Sequence[str]) -> None:
         """Start to write the ids that are new in a named scope. Needs a running event loop."""
         goal = scope.goal_id or _NO_GOAL
         known = self.list_shown(ctx, ImpressionScope(scope.session_id, goal))
@@ -156,7 +156,7 @@ def make_tags(ids: Sequence[str]) -> dict[str, str]:
     return tags
 
 
-def caller_identity(ctx: RequestContext) -> Sequence[str]:
+def list_principals(ctx: RequestContext) -> Sequence[str]:
     """Return every principal of the caller: two users of one agent are two callers."""
     return sorted(ctx.own) or [ctx.actor]
 

@@ -192,6 +192,16 @@ class ListQuery:
     created: TimeRange = ALL_TIME
 
 
+class UnattributedRuns(NamedTuple):
+    """How many runs showed a record and ended so, without a word on what helped: weak evidence."""
+
+    succeeded: int
+    failed: int
+
+
+NO_RUNS = UnattributedRuns(0, 0)
+
+
 class WeighedVote(NamedTuple):
     """A vote that ranks a record: its kind, its weight, and when it was cast in seconds since the epoch, if known."""
 
@@ -205,16 +215,15 @@ class WeighedVote(NamedTuple):
 class KnowledgeSummary:
     """A record without its text: what filters, ranking and the duplicate check need.
 
-    `ordinal` counts records in the order of creation. `text_num` is the number of the change that last wrote the
+    `ordinal` counts records in the order of creation. `text_change` is the number of the change that last wrote the
     searched text; an index entry with an older number is outdated. Search, lists and the duplicate check use `live`
     records only; a merged record is not live, but can be read by its id. `votes` are the newest ones, newest first.
-    `weak` counts the runs that showed the record and succeeded or failed without a word about it. `has_kept_words`: no
-    model has used its feedback in words.
+    With `has_pending_feedback` it has feedback in words that no model has used yet.
     """
 
     id: str
     ordinal: int
-    text_num: int
+    text_change: int
     signature: int
     live: bool
     version: int
@@ -233,8 +242,8 @@ class KnowledgeSummary:
     supersedes: str | None
     merged_into: str | None = None
     votes: tuple[WeighedVote, ...] = ()
-    weak: tuple[int, int] = (0, 0)
-    has_kept_words: bool = False
+    unattributed_runs: UnattributedRuns = NO_RUNS
+    has_pending_feedback: bool = False
 
     @property
     def is_rewritten(self) -> bool:

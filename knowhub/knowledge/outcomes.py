@@ -15,7 +15,7 @@ says what it said before. Weak evidence and "passed over" are counted apart: `he
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from knowhub.core.errors import InvalidInput
 from knowhub.core.operation import (
@@ -31,12 +31,12 @@ from knowhub.core.operation import (
 )
 from knowhub.core.request_context import RequestContext
 from knowhub.knowledge import record_rules
-from knowhub.knowledge.evidence import VoteKind, Voter, hash_id, with_feedback, with_vote, with_weak_evidence
+from knowhub.knowledge.evidence import VoteKind, Voter, hash_id, with_feedback, with_unattributed_run, with_vote
 from knowhub.knowledge.impressions import (
     IMPRESSIONS,
     ImpressionLog,
     ImpressionScope,
-    caller_identity,
+    list_principals,
     make_private_row,
     make_tags,
 )
@@ -92,7 +92,7 @@ class GoalOutcome:
 
     def row_id(self, ctx: RequestContext) -> str:
         """Return the id of the row that lists the evidence that was counted for this goal."""
-        return f"outcome-{hash_id([*caller_identity(ctx), self.shown.session_id, self.shown.goal_id])}"
+        return f"outcome-{hash_id([*list_principals(ctx), self.shown.session_id, self.shown.goal_id])}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +101,13 @@ class _Finding:
 
     kind: str
     reason: str = ""
+
+
+class _Counted(NamedTuple):
+    """What the last report of a goal said of a record, and the id by which it named the record."""
+
+    kind: str
+    named_id: str
 
 
 class OutcomeService:
@@ -126,7 +133,7 @@ class OutcomeService:
             reported = _resolve_tags(outcome, shown, make_tags(list(outcome.shown.tagged.select_shown(row))))
             before = view.get(OUTCOMES, outcome.row_id(ctx))
             counted = _read_counted(view, before)
-            findings = judge(_complete(reported, counted), shown)
+            findings = judge(_fill_from_last_report(reported, counted), shown)
             not_repeated = {item: _Finding(NOTHING) for item in counted if item not in findings}
             rows: dict[str, Row] = {}
             results: dict[str, Mapping[str, str]] = {}
@@ -141,7 +148,7 @@ class OutcomeService:
                     continue
                 if summary.id in results:
                     continue
-                status, changed = _count(record, finding, outcome, counted, ctx, view.now)
+                status, changed = _apply_finding(record, finding, outcome, counted, ctx, view.now)
                 results[summary.id] = _make_result(summary.id, status, finding.kind)
                 if status == APPLIED:
                     rows[summary.id] = {**changed, "version": next_version(record)}
@@ -149,7 +156,7 @@ class OutcomeService:
             if not rows:
                 return Unchanged(reply)
             goal = {"session_id": outcome.shown.session_id, "goal_id": outcome.shown.goal_id}
-            marks = [f"{kind}:{item}" for kind, item in counted.values()]
+            marks = [f"{kind}:{named_id}" for kind, named_id in counted.values()]
             fields = {**goal, "outcome": outcome.kind.value, "counted": marks}
             after = make_private_row(ctx, outcome.row_id(ctx), before, view.now, fields)
             writes = [*map(record_rules.write, rows.values()), Write(OUTCOMES, after["id"], after)]
@@ -181,12 +188,12 @@ def judge(outcome: GoalOutcome, shown: Mapping[str, str]) -> dict[str, _Finding]
     findings |= {item: _Finding(VoteKind.HARMFUL, _NOT_HELPFUL) for item in not_helpful}
     findings |= {item: _Finding(VoteKind.HARMFUL, _WRONG) for item in wrong}
     if succeeded:
-        for item in _list_ignored(used, shown):
+        for item in _list_passed_over(used, shown):
             findings.setdefault(item, _Finding(VoteKind.PASSED_OVER))
     return findings
 
 
-def _list_ignored(used: Sequence[str], shown: Mapping[str, str]) -> list[str]:
+def _list_passed_over(used: Sequence[str], shown: Mapping[str, str]) -> list[str]:
     """List what each search showed above the first record of it that was used."""
     passed: list[str] = []
     for moment in dict.fromkeys(shown[item] for item in used if item in shown):
@@ -212,18 +219,18 @@ def _resolve_tags(outcome: GoalOutcome, shown: Mapping[str, str], tags: Mapping[
     )
 
 
-def _read_counted(view: View, row: Row | None) -> dict[str, tuple[str, str]]:
-    """Return the last report of a goal on each record, and the id that it named; of a merged record, its survivor."""
-    counted: dict[str, tuple[str, str]] = {}
+def _read_counted(view: View, row: Row | None) -> dict[str, _Counted]:
+    """Return what the last report of a goal said, by the id of the record; of a merged record, of its survivor."""
+    counted: dict[str, _Counted] = {}
     for mark in row["counted"] if row is not None and is_live(row) else ():
-        kind, _, item = mark.partition(":")
-        survivor = follow_merges(view, item)
-        counted[survivor.id if survivor else item] = kind, item
+        kind, _, named_id = mark.partition(":")
+        survivor = follow_merges(view, named_id)
+        counted[survivor.id if survivor else named_id] = _Counted(kind, named_id)
     return counted
 
 
-def _complete(outcome: GoalOutcome, counted: Mapping[str, tuple[str, str]]) -> GoalOutcome:
-    """Return the outcome with the fields that it leaves out filled from the earlier report."""
+def _fill_from_last_report(outcome: GoalOutcome, counted: Mapping[str, _Counted]) -> GoalOutcome:
+    """Return the outcome with the fields that it leaves out filled from the last report."""
 
     def list_others(*wanted: str) -> list[str] | None:
         return [item for item, (kind, _) in counted.items() if kind in wanted and item not in outcome.names] or None
@@ -233,32 +240,36 @@ def _complete(outcome: GoalOutcome, counted: Mapping[str, tuple[str, str]]) -> G
     return replace(outcome, used=used, wrong=list_others(VoteKind.HARMFUL) if is_silent else outcome.wrong)
 
 
-def _count(
+def _apply_finding(
     row: Row,
     finding: _Finding,
     outcome: GoalOutcome,
-    counted: dict[str, tuple[str, str]],
+    counted: dict[str, _Counted],
     ctx: RequestContext,
     now: float,
 ) -> tuple[str, Row]:
-    """Return the status of a finding, and the record with its evidence in the place of the former. Update `counted`."""
+    """Return the status of a finding, and the record with its evidence in the place of that of the last report.
+
+    `counted` then says what this report says of the record.
+    """
+    # Weak evidence is remembered with the result of the run, so that the next report can take it back.
     kind = (finding.reason or f"{WEAK}_{outcome.kind}") if finding.kind == WEAK else finding.kind
-    former, named = counted.get(row["id"], (NOTHING, row["id"]))
+    former, named_id = counted.get(row["id"], _Counted(NOTHING, row["id"]))
     if kind == former:
         return NOT_COUNTED if kind == NOTHING else COUNTED, row
     voter = Voter(ctx.actor, hash_id([outcome.shown.session_id, outcome.shown.goal_id]))
     if former in _WEAK_RESULTS:
-        row = with_weak_evidence(row, _WEAK_RESULTS[former], -1, now)
-    elif former != NOTHING and (finding.kind in {WEAK, NOTHING} or named != row["id"]):
-        row = with_vote(row, VoteKind.WITHDRAWN, now, replace(voter, record_id=named))
+        row = with_unattributed_run(row, _WEAK_RESULTS[former], -1, now)
+    elif former != NOTHING and (finding.kind in {WEAK, NOTHING} or named_id != row["id"]):
+        row = with_vote(row, VoteKind.WITHDRAWN, now, replace(voter, record_id=named_id))
     counted.pop(row["id"], None)
     if kind == NOTHING:
         return APPLIED, row
-    counted[row["id"]] = kind, row["id"]
-    return APPLIED, _apply(row, finding, outcome, now, voter)
+    counted[row["id"]] = _Counted(kind, row["id"])
+    return APPLIED, _add_evidence(row, finding, outcome, now, voter)
 
 
-def _apply(row: Row, finding: _Finding, outcome: GoalOutcome, now: float, voter: Voter) -> Row:
+def _add_evidence(row: Row, finding: _Finding, outcome: GoalOutcome, now: float, voter: Voter) -> Row:
     match finding.kind:
         case VoteKind.HELPFUL:
             return with_feedback(row, Feedback(helpful_case=outcome.case), now, voter)
@@ -268,7 +279,7 @@ def _apply(row: Row, finding: _Finding, outcome: GoalOutcome, now: float, voter:
         case VoteKind.PASSED_OVER:
             return with_vote(row, VoteKind.PASSED_OVER, now, voter)
         case _:
-            return with_weak_evidence(row, outcome.kind.value, 1, now)
+            return with_unattributed_run(row, outcome.kind.value, 1, now)
 
 
 def _make_result(knowledge_id: str, status: str, evidence: str) -> Mapping[str, str]:

@@ -27,7 +27,7 @@ _SENT_FIELDS = [item.name for item in RECORD_FIELDS if item.name in NewKnowledge
 _get_sent_values = attrgetter(*_SENT_FIELDS)
 
 
-def new_row(new: NewKnowledge, row_id: str, now: float, ctx: RequestContext) -> dict[str, Any]:
+def make_row(new: NewKnowledge, row_id: str, now: float, ctx: RequestContext) -> dict[str, Any]:
     """Return the row of a new record. Raises InvalidInput and Forbidden."""
     check_content(new.task, new.content)
     check_valid_range(new.valid_from, new.valid_to)
@@ -52,8 +52,8 @@ def new_row(new: NewKnowledge, row_id: str, now: float, ctx: RequestContext) -> 
 def make_imported_row(line: ImportedKnowledge, row_id: str, before: Row | None, now: float, ctx: RequestContext) -> Row:
     """Return the row of an imported line. Evidence and creation time are kept; the version rises."""
     evaluation = {"score": line.record.score or DEFAULT_SCORE, **_FRESH_EVALUATION, **line.evaluation}
-    evaluation["confidence"] = line.evaluation.get("confidence", evidence.confidence(evaluation, now))
-    row = new_row(line.record, row_id, now, ctx)
+    evaluation["confidence"] = line.evaluation.get("confidence", evidence.compute_confidence(evaluation, now))
+    row = make_row(line.record, row_id, now, ctx)
     created_at = line.created_at or row["created_at"]
     return row | {"eval": evaluation, "version": next_version(before), "created_at": created_at}
 
@@ -120,5 +120,5 @@ ERASE_RULES = EraseRules(
     # These fields of a reply may quote the content.
     reply_fields=frozenset({"diff", "detail", "reason"}),
     merge_field="merged_into",
-    find_equal=lambda view, row: [summary.id for summary in find_by_dedup_key(view, table.dedup_key(row))],
+    find_equal=lambda view, row: [summary.id for summary in find_by_dedup_key(view, table.make_dedup_key(row))],
 )

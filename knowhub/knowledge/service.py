@@ -24,9 +24,9 @@ from knowhub.core.owned_rows import OwnedRows, RowText, RowTextPage, SavedBatch,
 from knowhub.core.request_context import RequestContext
 from knowhub.knowledge import evidence, record_rules, table
 from knowhub.knowledge.collections import KNOWLEDGE_COLLECTION
-from knowhub.knowledge.evidence import SUNK_WARNING, VoteKind, Voter, is_sunk, sum_votes, weight_votes
+from knowhub.knowledge.evidence import DOWNVOTED_WARNING, VoteKind, Voter, is_downvoted, sum_votes, weigh_votes
 from knowhub.knowledge.model import KNOWLEDGE, Feedback, KnowledgeSummary, ListQuery, NewKnowledge, Vote
-from knowhub.knowledge.table import find_by_dedup_key, find_record, list_next_records
+from knowhub.knowledge.table import find_record, list_next_records
 from knowhub.knowledge.visibility import (
     check_not_merged,
     describe_access,
@@ -34,11 +34,12 @@ from knowhub.knowledge.visibility import (
     follow_merges,
     get_current_row,
     get_readable_row,
+    list_visible_duplicates,
     redact_row,
     render_record_json,
 )
 
-REVIVE_OP = "restore_knowledge"
+RESTORE_OP = "restore_knowledge"
 _SUMMARIES_PER_TURN: Final = 10_000
 
 
@@ -73,8 +74,8 @@ class KnowledgeService(OwnedRows):
         def decide(view: View) -> Draft | Unchanged:
             batch = _NewRecords(view, ctx, self._ids)
             row = batch.add(new)
-            op = REVIVE_OP if batch.restored else "save_knowledge"
-            # `new_row` has checked the record.
+            op = RESTORE_OP if batch.restored else "save_knowledge"
+            # `make_row` has checked the record.
             return Draft(op, [record_rules.write(row)], is_checked=True) if batch.rows else Unchanged(row)
 
         outcome = await self._store.commit(ctx.account, ctx.actor, decide, key)
@@ -232,14 +233,13 @@ class _NewRecords:
         def is_used(candidate: str) -> bool:
             return candidate in self.rows or view.raw(KNOWLEDGE, candidate) is not None
 
-        row = record_rules.new_row(new, knowledge_id(view.now, self._ids, is_used), view.now, ctx)
+        row = record_rules.make_row(new, knowledge_id(view.now, self._ids, is_used), view.now, ctx)
         if new.supersedes is not None:
             row["supersedes"] = resolve_superseded_id(view, ctx, new.supersedes)
-        key = table.dedup_key(row)
+        key = table.make_dedup_key(row)
         if new.dedup:
-            visible = (item.id for item in find_by_dedup_key(view, key) if ctx.sees(item.audience))
-            stored = next(visible, None)
-            duplicate = self._by_key.get(key) if stored is None else view.get(KNOWLEDGE, stored)
+            stored = list_visible_duplicates(view, ctx, key)
+            duplicate = view.get(KNOWLEDGE, stored[0].id) if stored else self._by_key.get(key)
             if duplicate is not None:
                 return self._restore(duplicate)
         self.rows[row["id"]] = row
@@ -254,11 +254,11 @@ class _NewRecords:
         now = self._view.now
         if row["id"] in self.rows:
             return self.rows[row["id"]]
-        votes = weight_votes(row["eval"])
-        if not is_sunk(row["eval"]["score"], sum_votes(votes, now)):
+        votes = weigh_votes(row["eval"])
+        if not is_downvoted(row["eval"]["score"], sum_votes(votes, now)):
             return row
         restored = evidence.with_vote(row, VoteKind.RESTORED, now, Voter(self._ctx.actor))
-        if weight_votes(restored["eval"]) == votes:
+        if weigh_votes(restored["eval"]) == votes:
             return row
         self.restored.add(row["id"])
         self.rows[row["id"]] = restored
@@ -268,8 +268,8 @@ class _NewRecords:
 def _mark_duplicate(saved: SavedRow, now: float) -> SavedRow:
     """Return a stored record as the answer to an equal save, with a warning if evidence speaks against it."""
     record, is_restored = saved.record, saved.operation_id is not None
-    if is_sunk(record["eval"]["score"], sum_votes(weight_votes(record["eval"]), now)):
-        record = {**record, "warning": SUNK_WARNING}
+    if is_downvoted(record["eval"]["score"], sum_votes(weigh_votes(record["eval"]), now)):
+        record = {**record, "warning": DOWNVOTED_WARNING}
     return replace(saved, record=record, duplicate_of=record["id"], is_restored=is_restored)
 
 

@@ -14,13 +14,13 @@ from knowhub.core.operation import View
 from knowhub.core.recall import tag_facets
 from knowhub.core.request_context import RequestContext
 from knowhub.core.table_schema import Index, TableSchema
-from knowhub.knowledge.evidence import weight_votes
-from knowhub.knowledge.model import KNOWLEDGE, RECORD_FIELDS, KnowledgeSummary, ListQuery
+from knowhub.knowledge.evidence import weigh_votes
+from knowhub.knowledge.model import KNOWLEDGE, NO_RUNS, RECORD_FIELDS, KnowledgeSummary, ListQuery, UnattributedRuns
 
 FACETS: Final = {item.name: item.facet for item in RECORD_FIELDS if item.facet is not None}
 """The fields that search and lists filter by, with the names of their facets."""
 _DEFAULTS: Final = {item.name: item.blank for item in RECORD_FIELDS if item.is_added}
-_KINDS_CACHED = 65_536
+_SHARED_FIELDS_CACHED = 65_536
 _get_facet_fields = itemgetter(*FACETS)
 
 FacetValues: TypeAlias = "tuple[str | tuple[str, ...] | None, ...]"
@@ -28,29 +28,29 @@ FacetValues: TypeAlias = "tuple[str | tuple[str, ...] | None, ...]"
 
 
 def summarize(
-    row: Mapping[str, Any], ordinal: int, text_num: int, earlier: KnowledgeSummary | None = None
+    row: Mapping[str, Any], ordinal: int, text_change: int, earlier: KnowledgeSummary | None = None
 ) -> KnowledgeSummary:
     """Return the summary of `row`. It reuses parts of `earlier` if the text is the same."""
     values = _read_facet_values(row)
     signature = _hash_searched(row, values)
     same_text = earlier is not None and earlier.signature == signature
     evaluation = row["eval"]
-    weak = evaluation.get("weak")
+    runs = evaluation.get("weak")
     merged_into = None if row.get("deleted") else row.get("merged_into")
-    kind = _make_kind(values)
+    shared = _share_fields(values)
     return KnowledgeSummary(
         id=row["id"],
         ordinal=earlier.ordinal if earlier else ordinal,
-        text_num=earlier.text_num if same_text and earlier else text_num,
+        text_change=earlier.text_change if same_text and earlier else text_change,
         signature=signature,
         live=not row.get("deleted") and merged_into is None,
         version=row["version"],
         owner=row["owner"],
-        scopes=kind.scopes,
-        audience=kind.audience,
-        types=kind.types,
-        facets=kind.facets,
-        dedup_key=earlier.dedup_key if same_text and earlier else dedup_key(row),
+        scopes=shared.scopes,
+        audience=shared.audience,
+        types=shared.types,
+        facets=shared.facets,
+        dedup_key=earlier.dedup_key if same_text and earlier else make_dedup_key(row),
         score=evaluation["score"],
         helpful=evaluation["helpful"],
         harmful=evaluation["harmful"],
@@ -59,9 +59,9 @@ def summarize(
         valid_to=parse_iso(row["valid_to"]) if row["valid_to"] else None,
         supersedes=row["supersedes"],
         merged_into=merged_into,
-        votes=weight_votes(evaluation),
-        weak=(weak["success"], weak["failure"]) if weak else (0, 0),
-        has_kept_words="kept_words" in evaluation,
+        votes=weigh_votes(evaluation),
+        unattributed_runs=UnattributedRuns(runs["success"], runs["failure"]) if runs else NO_RUNS,
+        has_pending_feedback="kept_words" in evaluation,
     )
 
 
@@ -70,9 +70,9 @@ def get_searched_value(row: Mapping[str, Any]) -> int:
     return _hash_searched(row, _read_facet_values(row))
 
 
-def dedup_key(row: Mapping[str, Any]) -> bytes:
+def make_dedup_key(row: Mapping[str, Any]) -> bytes:
     """Return a hash of owner, scopes, types and normalised text. Records with the same key are duplicates."""
-    return _duplicate_key(row["owner"], tuple(row["scopes"]), tuple(row["types"]), row["task"], row["content"])
+    return _hash_duplicate(row["owner"], tuple(row["scopes"]), tuple(row["types"]), row["task"], row["content"])
 
 
 def facet(name: str, value: str) -> str:
@@ -94,7 +94,7 @@ def limit_to_visible(filters: Sequence[frozenset[str]], ctx: RequestContext) -> 
 
 # A save computes the key twice: for the duplicate check and for the index.
 @lru_cache(maxsize=64)
-def _duplicate_key(owner: str, own_scopes: tuple[str, ...], types: tuple[str, ...], task: str, content: str) -> bytes:
+def _hash_duplicate(owner: str, own_scopes: tuple[str, ...], types: tuple[str, ...], task: str, content: str) -> bytes:
     kind = "\x1f".join([owner, "\x1e".join(sorted(set(own_scopes))), "\x1e".join(sorted(set(types)))])
     task, content = normalize_compared(task), normalize_compared(content)
     # The length of the task tells it from the content: no separator would do, as texts may hold any character.
@@ -102,16 +102,17 @@ def _duplicate_key(owner: str, own_scopes: tuple[str, ...], types: tuple[str, ..
     return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
 
 
-class _Kind(NamedTuple):
+class _SharedFields(NamedTuple):
+    """What many records have in common: one object for all of them saves memory."""
+
     scopes: tuple[str, ...]
     audience: frozenset[str]
     types: tuple[str, ...]
     facets: frozenset[str]
 
 
-@lru_cache(maxsize=_KINDS_CACHED)
-def _make_kind(values: FacetValues) -> _Kind:
-    # Many records share these values, so they share one set in memory.
+@lru_cache(maxsize=_SHARED_FIELDS_CACHED)
+def _share_fields(values: FacetValues) -> _SharedFields:
     named: dict[str, Any] = dict(zip(FACETS, values, strict=True))
     own_scopes, owner = named["scopes"], named["owner"]
     audience = scopes.audience(own_scopes, owner)
@@ -121,7 +122,7 @@ def _make_kind(values: FacetValues) -> _Kind:
     if scopes.OWNER in own_scopes:
         # `user:owner` means the owner, so a filter for that user finds these records, too.
         facets.add(facet("scope", owner))
-    return _Kind(own_scopes, audience, named["types"], frozenset(facets))
+    return _SharedFields(own_scopes, audience, named["types"], frozenset(facets))
 
 
 def _read_facet_values(row: Mapping[str, Any]) -> FacetValues:
@@ -143,7 +144,7 @@ def _hash_searched(row: Mapping[str, Any], values: FacetValues) -> int:
 
 
 BY_TEXT: Final = Index[KnowledgeSummary](
-    KNOWLEDGE, "by_text", keys=lambda summary: (summary.text_num,), of_deleted=True
+    KNOWLEDGE, "by_text", keys=lambda summary: (summary.text_change,), of_deleted=True
 )
 BY_DEDUP_KEY: Final = Index[KnowledgeSummary](KNOWLEDGE, "by_duplicate_key", keys=lambda summary: (summary.dedup_key,))
 BY_SUPERSEDED: Final = Index[KnowledgeSummary](
@@ -153,13 +154,13 @@ BY_SUPERSEDED: Final = Index[KnowledgeSummary](
     target=KNOWLEDGE,
 )
 BY_FACET: Final = Index[KnowledgeSummary](KNOWLEDGE, "by_facet", keys=lambda summary: summary.facets, of_deleted=True)
-BY_KEPT_WORDS: Final = Index[KnowledgeSummary](
-    KNOWLEDGE, "by_kept_words", keys=lambda summary: (True,) if summary.has_kept_words else ()
+BY_PENDING_FEEDBACK: Final = Index[KnowledgeSummary](
+    KNOWLEDGE, "by_pending_feedback", keys=lambda summary: (True,) if summary.has_pending_feedback else ()
 )
 KNOWLEDGE_TABLE: Final = TableSchema(
     KNOWLEDGE,
     summarize,
-    indexes=(BY_TEXT, BY_DEDUP_KEY, BY_SUPERSEDED, BY_FACET, BY_KEPT_WORDS),
+    indexes=(BY_TEXT, BY_DEDUP_KEY, BY_SUPERSEDED, BY_FACET, BY_PENDING_FEEDBACK),
     searched_value=get_searched_value,
     defaults=_DEFAULTS,
 )
@@ -183,7 +184,7 @@ def find_by_dedup_key(view: View, dedup_key: bytes) -> Sequence[KnowledgeSummary
 
 def list_with_pending_feedback(view: View) -> Sequence[KnowledgeSummary]:
     """Return the live records with feedback in words that no model has used, oldest first."""
-    return view.lookup(BY_KEPT_WORDS, True)  # noqa: FBT003 -- a key of the index
+    return view.lookup(BY_PENDING_FEEDBACK, True)  # noqa: FBT003 -- a key of the index
 
 
 def find_replacements(view: View, knowledge_id: str) -> Sequence[KnowledgeSummary]:
@@ -196,15 +197,15 @@ def list_records(view: View, query: ListQuery) -> list[KnowledgeSummary]:
     return list_next_records(view, query, maxsize)[0]
 
 
-def list_next_records(view: View, query: ListQuery, most_read: int) -> tuple[list[KnowledgeSummary], int | None]:
-    """Return the same among the first `most_read` summaries, and the ordinal below which there may be more."""
+def list_next_records(view: View, query: ListQuery, max_read: int) -> tuple[list[KnowledgeSummary], int | None]:
+    """Return the same among the first `max_read` summaries, and the ordinal below which there may be more."""
     found: list[KnowledgeSummary] = []
     for count, summary in enumerate(_iter_newest(view, query), start=1):
         if matches(summary, query):
             found.append(summary)
             if len(found) == query.limit:
                 break
-        if count == most_read:
+        if count == max_read:
             return found, summary.ordinal
     return found, None
 

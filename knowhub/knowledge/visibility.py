@@ -8,7 +8,7 @@ from knowhub.core.errors import Conflict, NotFound, VersionConflict
 from knowhub.core.operation import Row, View
 from knowhub.core.request_context import RequestContext
 from knowhub.knowledge.model import KNOWLEDGE, KnowledgeSummary
-from knowhub.knowledge.table import find_record
+from knowhub.knowledge.table import find_by_dedup_key, find_record, find_replacements
 
 _NAMING_FIELDS = ("supersedes", "merged_into")
 _MAX_HOPS = 1_000
@@ -51,6 +51,17 @@ def follow_merges(view: View, knowledge_id: str) -> KnowledgeSummary | None:
         summary = find_record(view, summary.merged_into)
     # Only rows that no merge wrote, such as two that name each other, form an endless chain.
     return None
+
+
+def list_visible_replacements(view: View, ctx: RequestContext, knowledge_id: str) -> list[KnowledgeSummary]:
+    """Return the live records that supersede a record, as far as the caller sees them: no hidden one may hide it."""
+    newer = find_replacements(view, knowledge_id)
+    return [summary for summary in newer if summary.id != knowledge_id and ctx.sees(summary.audience)]
+
+
+def list_visible_duplicates(view: View, ctx: RequestContext, dedup_key: bytes) -> list[KnowledgeSummary]:
+    """Return the live records with this key that the caller sees, oldest first."""
+    return [summary for summary in find_by_dedup_key(view, dedup_key) if ctx.sees(summary.audience)]
 
 
 def check_not_merged(row: Row) -> None:

@@ -18,7 +18,7 @@ from knowhub.core.language_models import Vector
 from knowhub.core.projection import LogMark
 from knowhub.core.recall import MissingVector
 from knowhub.engine.account import SearchableRows, seq_of_change
-from knowhub.search.index_files import FollowingIndex
+from knowhub.search.index_files import AccountIndexBase
 from knowhub.search.texts import SearchableT, Texts
 from knowhub.search.vector_files import Rejection, VectorFiles, VectorMetadata, make_rejection
 from knowhub.search.vectors import Matrix, Rows, Similarities, Vectors, make_row_type
@@ -42,7 +42,7 @@ class PendingText:
         return int.from_bytes(blake2b(self.text.encode("utf-8", "replace"), digest_size=8).digest(), "little")
 
 
-class AccountVectors(FollowingIndex[SearchableT, VectorFiles]):
+class AccountVectors(AccountIndexBase[SearchableT, VectorFiles]):
     """Follows the log like the lexical index. Vectors of another `model` are ignored."""
 
     def __init__(
@@ -99,7 +99,7 @@ class AccountVectors(FollowingIndex[SearchableT, VectorFiles]):
         self._changes += 1
         self._drop(summary.id)
         if summary.live:
-            self._waiting[summary.id] = summary.text_num
+            self._waiting[summary.id] = summary.text_change
 
     async def compare(self, query: Matrix, groups: Sequence[frozenset[str]]) -> Similarities:
         """Compare a query with the records that have one facet of each group."""
@@ -114,7 +114,7 @@ class AccountVectors(FollowingIndex[SearchableT, VectorFiles]):
         found: list[tuple[float, SearchableT]] = []
         pace = CooperativePause()
         for value, number in similarities.iter_best(2 * limit):
-            summary = self._records.by_text_num(number)
+            summary = self._records.find_by_text_change(number)
             # A vector of zeros says nothing.
             if value and summary is not None and accept(summary):
                 found.append((value, summary))
@@ -123,11 +123,11 @@ class AccountVectors(FollowingIndex[SearchableT, VectorFiles]):
             await pace.pause()
         return found
 
-    async def take_due(self, most: int, now: float) -> list[PendingText]:
+    async def take_due(self, max_texts: int, now: float) -> list[PendingText]:
         """Return the first due texts that cannot reuse the vector of an equal text. Raises Unavailable."""
         chosen: list[PendingText] = []
         pace = CooperativePause()
-        for row_id, number in list(islice(chain(self._waiting.items(), self._iter_due(now)), most)):
+        for row_id, number in list(islice(chain(self._waiting.items(), self._iter_due(now)), max_texts)):
             if self._is_current(number):
                 chosen.append(PendingText(row_id, number, self._texts.embedding_text(self._records.row(row_id))))
             elif self._get_missing_number(row_id) == number:
@@ -263,7 +263,7 @@ class AccountVectors(FollowingIndex[SearchableT, VectorFiles]):
         # Read now: later erases may not be in the written file.
         last_erase_seq, kept = self._log.last_erase_seq, self.vectors
         if kept is not None:
-            numbers = [summary.text_num for summary in self._records.summaries() if summary.text_num in kept]
+            numbers = [summary.text_change for summary in self._records.summaries() if summary.text_change in kept]
             await self._write_anew(await asyncio.to_thread(kept.rows, numbers), last_erase_seq)
 
     def _make_metadata(self, numbers: Sequence[int], dimensions: int, last_erase_seq: int) -> VectorMetadata:
@@ -329,7 +329,7 @@ class AccountVectors(FollowingIndex[SearchableT, VectorFiles]):
         self._waiting = {row_id: number for row_id, number in known.items() if number not in by_number}
 
     def _is_current(self, number: int) -> bool:
-        summary = self._records.by_text_num(number)
+        summary = self._records.find_by_text_change(number)
         return summary is not None and summary.live
 
     def _is_stale(self) -> bool:
@@ -348,23 +348,23 @@ class AccountVectors(FollowingIndex[SearchableT, VectorFiles]):
         self.vectors = kept
 
     def _add(self, kept: Vectors, rows: Rows) -> None:
-        summaries = [self._records.by_text_num(number) for number in rows["number"].tolist()]
+        summaries = [self._records.find_by_text_change(number) for number in rows["number"].tolist()]
         is_current = np.array([summary is not None for summary in summaries], bool)
         kept.add(rows[is_current], [summary.facets for summary in summaries if summary is not None])
         for summary in summaries:
             if summary is None:
                 continue
-            if self._get_missing_number(summary.id) == summary.text_num:
+            if self._get_missing_number(summary.id) == summary.text_change:
                 self._drop(summary.id)
 
     def _load_pending(self) -> None:
         """Note every record that has no vector."""
         kept = self.vectors
-        lacking = [summary for summary in self._records.summaries() if kept is None or summary.text_num not in kept]
+        lacking = [summary for summary in self._records.summaries() if kept is None or summary.text_change not in kept]
         self._waiting = {
-            summary.id: summary.text_num
-            for summary in sorted(lacking, key=lambda summary: summary.text_num)
-            if summary.id not in self._rejected or self._rejected[summary.id].number != summary.text_num
+            summary.id: summary.text_change
+            for summary in sorted(lacking, key=lambda summary: summary.text_change)
+            if summary.id not in self._rejected or self._rejected[summary.id].number != summary.text_change
         }
 
 

@@ -174,9 +174,9 @@ def _index_segment(text: str) -> list[str]:
     if text.isascii():
         # No term spans white space, and the same few thousand words make up most English.
         for chunk in text.split():
-            terms += _chunk_terms(chunk) if len(chunk) <= _PIECE_CHARS else _terms_of(chunk)
+            terms += _list_chunk_terms(chunk) if len(chunk) <= _PIECE_CHARS else _list_terms(chunk)
         return terms
-    return _terms_of(_normalize_text(text))
+    return _list_terms(_normalize_text(text))
 
 
 def _normalize_text(text: str) -> str:
@@ -217,23 +217,23 @@ def _weigh(runs: Iterable[tuple[str, str]]) -> tuple[tuple[str, float], ...]:
 
 
 @lru_cache(maxsize=32_768)
-def _chunk_terms(chunk: str) -> tuple[str, ...]:
-    return tuple(_terms_of(chunk))
+def _list_chunk_terms(chunk: str) -> tuple[str, ...]:
+    return tuple(_list_terms(chunk))
 
 
-def _terms_of(text: str) -> list[str]:
+def _list_terms(text: str) -> list[str]:
     terms: list[str] = []
     for unspaced, word in _split(text):
         if unspaced:
             terms.extend(unspaced)
             terms.extend(map(add, unspaced, unspaced[1:]))
         elif word:
-            terms.extend(_word_terms(word))
+            terms.extend(_list_word_terms(word))
     return terms
 
 
 @lru_cache(maxsize=16_384)
-def _word_terms(word: str) -> tuple[str, ...]:
+def _list_word_terms(word: str) -> tuple[str, ...]:
     return tuple(_weight_word_terms(word))
 
 

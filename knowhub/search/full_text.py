@@ -202,11 +202,11 @@ class FullText(IndexFiles[IndexMetadata]):
         words = tantivy.Query.boolean_query(
             [(tantivy.Occur.Should, _term_query(schema, term, weight)) for term, weight in terms]
         )
-        most = _WORTH_FILTERING * searcher.num_docs
+        too_many = _WORTH_FILTERING * searcher.num_docs
         narrowing = [
             tantivy.Query.const_score_query(tantivy.Query.term_set_query(schema, _FACETS, sorted(group)), 0.0)
             for group in groups
-            if sum(searcher.doc_freq(_FACETS, facet) for facet in group) < most
+            if sum(searcher.doc_freq(_FACETS, facet) for facet in group) < too_many
         ]
         if not narrowing:
             return words

@@ -19,13 +19,13 @@ from knowhub.search.vector_index import VectorIndex
 from knowhub.search.vectors import Matrix
 
 EMBEDDER: Final = "embedder"
-# The number of results of each side that are combined.
-_PROPOSED: Final = 100
+# So many hits by words, and by vectors, are combined.
+_HITS_PER_SIDE: Final = 100
 _MIN_SCALE: Final = 1e-6
 # A vector-only result must be at least this near, between unrelated texts (0) and the nearest (1).
 _NEAR: Final = 0.5
 # The share of the score of words that a vector must reach. Texts of equal meaning are seldom very near.
-_ENOUGH_SHARE: Final = 0.8
+_SUFFICIENT_SHARE: Final = 0.8
 # Two products of the same vectors differ beyond so many digits.
 _SCORE_DIGITS: Final = 6
 _CACHED: Final = 1_000
@@ -40,7 +40,7 @@ class QueryVector:
     """The vector of a query, and the embedder's skill in its script."""
 
     vector: Matrix
-    reading: ScriptSkill
+    script_skill: ScriptSkill
 
 
 class QueryVectors:
@@ -88,14 +88,14 @@ class QueryVectors:
         self._cache.pop(text, None)
 
     async def _embed(self, text: str) -> QueryVector | None:
-        reading = await self.skills.get_skill(text)
+        script_skill = await self.skills.get_skill(text)
         found = None
-        if reading.skill:
+        if script_skill.skill:
             vectors = await self.embedder.embed([text], _PATIENCE * self._budget_s, query=True)
             if is_zero(vectors[0]):
                 self.embedder.last_failure = "it answered zeros"
                 raise EmbeddingFailed(FailureReason.FAILURE, self.embedder.last_failure)
-            found = QueryVector(np.array(vectors[0], dtype=np.float32), reading)
+            found = QueryVector(np.array(vectors[0], dtype=np.float32), script_skill)
         if len(text) <= _CACHED_CHARS:
             self._cache[text] = found
             while len(self._cache) > _CACHED:
@@ -106,7 +106,7 @@ class QueryVectors:
 class HybridIndex(Generic[SearchableT]):
     """Implements the index ports of knowledge, memories and the tree.
 
-    `weigh` returns the share of vectors in the score of a row.
+    `get_vector_weight` returns the share of vectors in the score of a row.
     """
 
     def __init__(
@@ -114,12 +114,12 @@ class HybridIndex(Generic[SearchableT]):
         lexical: LexicalIndex[SearchableT],
         vectors: VectorIndex[SearchableT],
         queries: QueryVectors,
-        weigh: Callable[[SearchableT], float],
+        get_vector_weight: Callable[[SearchableT], float],
     ) -> None:
         self._lexical = lexical
         self._vectors = vectors
         self._queries = queries
-        self._weigh = weigh
+        self._get_vector_weight = get_vector_weight
 
     async def search(
         self,
@@ -132,18 +132,18 @@ class HybridIndex(Generic[SearchableT]):
         """See `SearchIndex.search`. If the embedder fails, the search is lexical and `degraded` says so."""
         if not query_terms(text):
             return await self._lexical.search(account, text, groups, accept, limit)
-        asking = asyncio.create_task(self._queries.get(text), name="embedding a query")
-        many = max(limit, _PROPOSED)
+        query_task = asyncio.create_task(self._queries.get(text), name="embedding a query")
+        side_limit = max(limit, _HITS_PER_SIDE)
         try:
-            words = await self._lexical.search(account, text, groups, accept, many)
-            await asyncio.wait([asking])
+            words = await self._lexical.search(account, text, groups, accept, side_limit)
+            await asyncio.wait([query_task])
         finally:
-            asking.cancel()
+            query_task.cancel()
         vectors = self._vectors.account(account)
         lag = max(words.index_lag, vectors.lag)
         query, degraded = None, list(words.degraded)
         try:
-            query = asking.result()
+            query = query_task.result()
         except EmbeddingFailed:
             degraded.append(EMBEDDER)
         if query is not None and not self._vectors.can_compare(account, query.vector):
@@ -154,20 +154,22 @@ class HybridIndex(Generic[SearchableT]):
             return replace(words, hits=words.hits[:limit], index_lag=lag, degraded=degraded)
         accepted = {hit.summary.id for hit in words.hits}
         similarities = await vectors.compare(query.vector, groups)
-        near = await vectors.find_best(similarities, lambda summary: summary.id in accepted or accept(summary), many)
-        # Lexical results are compared with the query too.
-        likeness = similarities.get_by_number(
-            summary.text_num for summary in (*(hit.summary for hit in words.hits), *(summary for _, summary in near))
+        near = await vectors.find_best(
+            similarities, lambda summary: summary.id in accepted or accept(summary), side_limit
         )
-        hits = combine_results(words.hits, near, likeness, query.reading, self._weigh, limit)
-        nearest = _get_nearest(likeness, query.reading)
-        by_words = words.hits[0].relevance / words.reach if words.hits else 0.0
-        # The score of a perfect result, where the best one has 1: the better of words and vectors says how far.
-        reach = 1 / max(by_words, nearest, _MIN_SCALE)
-        enough = _ENOUGH_SHARE * reach * words.enough / words.reach
-        return SearchHits(hits, lag, words.degraded, reach, enough, nearest)
+        # Lexical results are compared with the query too.
+        similarity_of = similarities.get_by_number(
+            summary.text_change for summary in (*(hit.summary for hit in words.hits), *(summary for _, summary in near))
+        )
+        hits = combine_results(words.hits, near, similarity_of, query.script_skill, self._get_vector_weight, limit)
+        nearest = _get_nearest(similarity_of, query.script_skill)
+        by_words = words.get_relevance(words.hits[0]) if words.hits else 0.0
+        # The best hit has about 1. How far a perfect one is above it, the better of words and vectors says.
+        max_score = 1 / max(by_words, nearest, _MIN_SCALE)
+        sufficient_score = _SUFFICIENT_SHARE * max_score * words.sufficient_score / words.max_score
+        return SearchHits(hits, lag, words.degraded, max_score, sufficient_score, nearest)
 
-    async def find_like(
+    async def find_similar(
         self,
         account: str,
         summary: SearchableT,
@@ -176,22 +178,23 @@ class HybridIndex(Generic[SearchableT]):
         accept: Callable[[SearchableT], bool],
         limit: int,
     ) -> list[tuple[float, SearchableT]]:
-        """Return the rows whose vectors are nearest to that of a row with this text, each with its likeness.
+        """Return the rows whose vectors are nearest to that of a row with this text, each with its similarity.
 
-        Likeness is 0 between unrelated texts and 1 for the same. Nothing is found for a row without a vector, and in
+        It is 0 between unrelated texts and 1 for the same. Nothing is found for a row without a vector, and in
         scripts that the embedder does not read.
         """
         index = self._vectors.account(account)
-        own = None if index.vectors is None else index.vectors.get(summary.text_num)
+        own = None if index.vectors is None else index.vectors.get(summary.text_change)
         try:
-            reading = await self._queries.skills.get_skill(text)
+            script_skill = await self._queries.skills.get_skill(text)
         except EmbeddingFailed:
             return []
-        if own is None or not reading.skill:
+        if own is None or not script_skill.skill:
             return []
         near = await index.find_best(await index.compare(own, groups), accept, limit)
         return [
-            ((value - reading.unrelated_similarity) / (1 - reading.unrelated_similarity), row) for value, row in near
+            ((value - script_skill.unrelated_similarity) / (1 - script_skill.unrelated_similarity), row)
+            for value, row in near
         ]
 
     def list_matched_terms(self, text: str, *fields: str) -> list[str]:
@@ -202,36 +205,40 @@ class HybridIndex(Generic[SearchableT]):
 def combine_results(
     words: Sequence[SearchHit[SearchableT]],
     near: Sequence[tuple[float, SearchableT]],
-    likeness: Mapping[int, float],
-    reading: ScriptSkill,
-    weigh: Callable[[SearchableT], float],
+    similarity_of: Mapping[int, float],
+    script_skill: ScriptSkill,
+    get_vector_weight: Callable[[SearchableT], float],
     limit: int,
 ) -> list[SearchHit[SearchableT]]:
-    """Return the `limit` best results by their combined score; `likeness` has the similarity by number of the text.
+    """Return the `limit` best results by their combined score.
 
+    `similarity_of` has the similarity of rows to the query, by the number of the change that wrote their text.
     Lexical scores are scaled by the best one, similarities from that of unrelated texts to the nearest. A record
     without a vector is scored by words only. A record found only by its vector is left out if it is not much nearer
     than unrelated texts, or far behind the nearest.
     """
-    best_score = max((hit.relevance for hit in words), default=1.0)
-    nearest = max(likeness.values(), default=reading.unrelated_similarity)
-    scale = max(nearest - reading.unrelated_similarity, _MIN_SCALE)
-    floor = reading.unrelated_similarity + max(reading.spread, _NEAR * scale)
+    best_score = max((hit.score for hit in words), default=1.0)
+    nearest = max(similarity_of.values(), default=script_skill.unrelated_similarity)
+    scale = max(nearest - script_skill.unrelated_similarity, _MIN_SCALE)
+    floor = script_skill.unrelated_similarity + max(script_skill.spread, _NEAR * scale)
     summaries = {
         summary.id: summary for summary in (*(hit.summary for hit in words), *(summary for _, summary in near))
     }
-    by_words = {hit.summary.id: (rank, hit.relevance) for rank, hit in enumerate(words, start=1)}
+    by_words = {hit.summary.id: (rank, hit.score) for rank, hit in enumerate(words, start=1)}
     by_vector = {summary.id: (rank, value) for rank, (value, summary) in enumerate(near, start=1)}
     scored = []
     for summary in summaries.values():
-        like = likeness.get(summary.text_num)
-        if summary.id not in by_words and (like is None or like < floor):
+        similarity = similarity_of.get(summary.text_change)
+        if summary.id not in by_words and (similarity is None or similarity < floor):
             continue
         lexical = by_words[summary.id][1] / best_score if summary.id in by_words else 0.0
-        semantic = lexical if like is None else min(1.0, max(0.0, (like - reading.unrelated_similarity) / scale))
-        share = weigh(summary) * reading.skill
+        if similarity is None:
+            semantic = lexical
+        else:
+            semantic = min(1.0, max(0.0, (similarity - script_skill.unrelated_similarity) / scale))
+        share = get_vector_weight(summary) * script_skill.skill
         scored.append(((1 - share) * lexical + share * semantic, summary))
-    scored.sort(key=lambda item: (-round(item[0], _SCORE_DIGITS), -item[1].text_num))
+    scored.sort(key=lambda item: (-round(item[0], _SCORE_DIGITS), -item[1].text_change))
     stages = ((LEXICAL, by_words), (VECTOR, by_vector))
     return [
         SearchHit(
@@ -243,7 +250,7 @@ def combine_results(
     ]
 
 
-def _get_nearest(likeness: Mapping[int, float], reading: ScriptSkill) -> float:
+def _get_nearest(similarity_of: Mapping[int, float], script_skill: ScriptSkill) -> float:
     """Return the best similarity on a scale from that of unrelated texts, 0, to that of the same text, 1."""
-    best = max(likeness.values(), default=reading.unrelated_similarity)
-    return (best - reading.unrelated_similarity) / (1 - reading.unrelated_similarity)
+    best = max(similarity_of.values(), default=script_skill.unrelated_similarity)
+    return (best - script_skill.unrelated_similarity) / (1 - script_skill.unrelated_similarity)

@@ -94,8 +94,11 @@ class IndexFiles(ABC, Generic[MetadataT]):
 FilesT = TypeVar("FilesT", bound=IndexFiles[Any])
 
 
-class FollowingIndex(ABC, Generic[SearchableT, FilesT]):
-    """The index of one account. It follows the log; `files` are what is on disk of it."""
+class AccountIndexBase(ABC, Generic[SearchableT, FilesT]):
+    """What the lexical index and the vectors of one account have in common: they follow the log.
+
+    `files` are what is on disk of them.
+    """
 
     def __init__(self, files: FilesT, records: SearchableRows[SearchableT], texts: Texts, log: LogMark) -> None:
         self._files = files
@@ -129,10 +132,10 @@ class FollowingIndex(ABC, Generic[SearchableT, FilesT]):
         """Note the new text of a row, or that the row is gone."""
 
 
-AccountT = TypeVar("AccountT", bound=FollowingIndex[Any, Any])
+AccountT = TypeVar("AccountT", bound=AccountIndexBase[Any, Any])
 
 
-class AccountIndexes(ABC, Generic[AccountT]):
+class AccountIndexRegistry(ABC, Generic[AccountT]):
     """The indexes of all accounts in a folder. Each is opened on first use; an empty one is not remembered."""
 
     def __init__(self, folder: Path, log: LogMark, get_account: Callable[[str], Account], texts: Texts) -> None:

@@ -9,12 +9,12 @@ from typing import Any, Final, Generic
 
 from knowhub.core.clock import CooperativePause, TimeLimit
 from knowhub.core.projection import LogMark
-from knowhub.core.recall import SearchHit, SearchHits
+from knowhub.core.recall import LEXICAL, SearchHit, SearchHits, StageScore
 from knowhub.engine.account import Account, SearchableRows, seq_of_change
 from knowhub.search.analysis import count_words, index_terms, query_terms, weight_terms
 from knowhub.search.full_text import FullText, IndexMetadata
-from knowhub.search.index_files import AccountIndexes, FollowingIndex
-from knowhub.search.tail import Document, QueryTerm, Statistics, Tail, get_reach, join_terms
+from knowhub.search.index_files import AccountIndexBase, AccountIndexRegistry
+from knowhub.search.tail import Document, QueryTerm, Statistics, Tail, get_score_limits, join_terms
 from knowhub.search.texts import SearchableT, Texts
 
 INDEX: Final = "index"
@@ -27,7 +27,7 @@ _SPARE_HITS: Final = 8
 _INDEXED_AT_ONCE: Final = 4_000
 
 
-class AccountIndex(FollowingIndex[SearchableT, FullText]):
+class AccountLexicalIndex(AccountIndexBase[SearchableT, FullText]):
     """The lexical index of one account, with statistics of its own: nothing is revealed about other accounts."""
 
     def __init__(
@@ -54,9 +54,9 @@ class AccountIndex(FollowingIndex[SearchableT, FullText]):
     def _note_change(self, summary: SearchableT) -> None:
         if summary.live:
             self._gone.pop(summary.id, None)
-            self._unread.append(summary.text_num)
+            self._unread.append(summary.text_change)
         else:
-            self._gone[summary.id] = seq_of_change(summary.text_num)
+            self._gone[summary.id] = seq_of_change(summary.text_change)
 
     async def search(
         self, text: str, groups: Sequence[frozenset[str]], accept: Callable[[SearchableT], bool], limit: int
@@ -77,7 +77,7 @@ class AccountIndex(FollowingIndex[SearchableT, FullText]):
         passed: dict[int, SearchableT] = {}
 
         def passes(number: int) -> bool:
-            summary = self._records.by_text_num(number)
+            summary = self._records.find_by_text_change(number)
             if summary is None:
                 return False
             for group in groups:  # a generator would cost more than what it asks
@@ -101,12 +101,14 @@ class AccountIndex(FollowingIndex[SearchableT, FullText]):
                 if on_disk == limit:
                     break
         found.sort(key=lambda hit: (-hit[0], -hit[1]))
-        reach, enough = get_reach(terms, statistics.documents)
-        hits = [SearchHit(passed[number], score) for score, number in found[:limit]]
-        return SearchHits(hits, lag, degraded, reach, enough)
+        hits = [
+            SearchHit(passed[number], score, (StageScore(LEXICAL, rank, score),))
+            for rank, (score, number) in enumerate(found[:limit], start=1)
+        ]
+        return SearchHits(hits, lag, degraded, *get_score_limits(terms, statistics.documents))
 
-    async def index_pending(self, most: int) -> int:
-        """Move up to `most` documents from the tail into the index on disk; return how many moved.
+    async def index_pending(self, max_documents: int) -> int:
+        """Move up to `max_documents` documents from the tail into the index on disk; return how many moved.
 
         If the index was deleted, or may hold erased texts, it is rebuilt instead: a deletion leaves texts in its files.
         Raises Unavailable.
@@ -115,21 +117,21 @@ class AccountIndex(FollowingIndex[SearchableT, FullText]):
             self.reload()
             if self._files.is_deleted or self._files.erased_through_seq not in (None, self._log.last_erase_seq):
                 return await self._rebuild(lambda _done, _total: None)
-            while self._unread and len(self._tail) < most:
+            while self._unread and len(self._tail) < max_documents:
                 # A search that waits for its turn has it between two rows.
                 async with self._reading:
                     await self._fill_tail(TimeLimit(_INDEX_TURN_S))
-            indexed = await self._index_pending(most)
+            indexed = await self._index_pending(max_documents)
             async with self._reading:
                 await self._tail.drop_removed(CooperativePause())
             return indexed
 
-    async def _index_pending(self, most: int) -> int:
-        taken = self._tail.documents()[:most]
+    async def _index_pending(self, max_documents: int) -> int:
+        taken = self._tail.documents()[:max_documents]
         gone = dict(self._gone)
         if not taken and not gone:
             return 0
-        documents = [item for item in taken if self._records.by_text_num(item.number) is not None]
+        documents = [item for item in taken if self._records.find_by_text_change(item.number) is not None]
         # Whatever the tail still holds begins behind the last document that goes: so far the index will be built.
         whole = len(taken) == len(self._tail) and not self._unread
         seq = self._log.last_seq if whole else seq_of_change(taken[-1].number) - 1
@@ -191,10 +193,10 @@ class AccountIndex(FollowingIndex[SearchableT, FullText]):
         pace = CooperativePause()
         while self._unread and not limit.is_over:
             number = self._unread[0]
-            summary = self._records.by_text_num(number)
+            summary = self._records.find_by_text_change(number)
             if summary is not None and summary.live and number not in self._tail:
                 document = await self._analyze(summary)
-                if self._records.by_text_num(number) is not None:
+                if self._records.find_by_text_change(number) is not None:
                     self._tail.add(document)
             # What was reloaded meanwhile may have taken it away already.
             if self._unread and self._unread[0] == number:
@@ -208,7 +210,7 @@ class AccountIndex(FollowingIndex[SearchableT, FullText]):
             terms, count = await asyncio.to_thread(lambda: join_terms(self._texts.terms(row)))
         else:
             terms, count = join_terms(self._texts.terms(row))
-        return Document(summary.text_num, summary.id, terms, count, summary.facets, replaces=summary.is_rewritten)
+        return Document(summary.text_change, summary.id, terms, count, summary.facets, replaces=summary.is_rewritten)
 
     def _make_terms(
         self, query: Sequence[tuple[str, float]], counts: Mapping[str, Mapping[int, int]]
@@ -235,7 +237,7 @@ class AccountIndex(FollowingIndex[SearchableT, FullText]):
         )
 
 
-class LexicalIndex(AccountIndexes[AccountIndex[SearchableT]], Generic[SearchableT]):
+class LexicalIndex(AccountIndexRegistry[AccountLexicalIndex[SearchableT]], Generic[SearchableT]):
     """The lexical indexes of all accounts over one family of rows, following the log."""
 
     def __init__(self, folder: Path, log: LogMark, get_account: Callable[[str], Account], texts: Texts) -> None:
@@ -277,8 +279,8 @@ class LexicalIndex(AccountIndexes[AccountIndex[SearchableT]], Generic[Searchable
         known_terms = {term for field in fields for term in index_terms(field)}
         return [term for term in query_terms(text) if term in known_terms]
 
-    async def index_pending(self, most: int) -> int:
-        return sum([await index.index_pending(most) for index in self._list()])
+    async def index_pending(self, max_documents: int) -> int:
+        return sum([await index.index_pending(max_documents) for index in self._list()])
 
     async def rebuild(self, progress: Callable[[int, int], None], account: str | None = None) -> int:
         """Build the index of one account anew, or of all; return how many rows they hold."""
@@ -288,6 +290,6 @@ class LexicalIndex(AccountIndexes[AccountIndex[SearchableT]], Generic[Searchable
         for index in self._accounts.values():
             index.reload()
 
-    def _open(self, account: str, folder: Path) -> AccountIndex[SearchableT]:
+    def _open(self, account: str, folder: Path) -> AccountLexicalIndex[SearchableT]:
         rows = SearchableRows[SearchableT](self._get_account(account), self._texts.indexes)
-        return AccountIndex(folder, rows, self._texts, self._log)
+        return AccountLexicalIndex(folder, rows, self._texts, self._log)

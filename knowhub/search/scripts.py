@@ -198,7 +198,7 @@ class ScriptSkills:
             raise ValueError(f"{', '.join(unknown)}: no known script. Known are {', '.join(PROBES)}")
         self._embedder = embedder
         # The scripts that a setting says are read, whatever is measured; None if it says nothing.
-        self.overruling = read
+        self.configured = read
         self._probing: dict[str, asyncio.Task[ScriptSkill]] = {}
 
     @property
@@ -243,7 +243,7 @@ class ScriptSkills:
                 raise EmbeddingFailed(FailureReason.FAILURE, "it answers zeros to every text")
             asked, answered = await self._embed_probes(name)
         skill = _score_probes(asked, answered)
-        return skill if self.overruling is None else replace(skill, skill=float(name in self.overruling))
+        return skill if self.configured is None else replace(skill, skill=float(name in self.configured))
 
     async def _embed_probes(self, name: str) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
         questions, answers = zip(*PROBES[name], strict=True)
@@ -262,7 +262,7 @@ class ScriptSkills:
 
 
 def is_zero(vector: Vector) -> bool:
-    """Return whether a vector is all zeros: like nothing, not even itself, it is no answer."""
+    """Return whether a vector is all zeros. It is similar to nothing, not even to itself, so it is no answer."""
     return not any(vector)
 
 
@@ -278,20 +278,20 @@ def get_script_shares(text: str) -> Mapping[str, float]:
 
 def _score_probes(questions: NDArray[np.float32], texts: NDArray[np.float32]) -> ScriptSkill:
     """Return the skill; the first of `texts` answer the questions, in their order."""
-    likeness = questions @ texts[: len(questions)].T
-    own = np.eye(len(likeness), dtype=bool)
-    unrelated_similarity = likeness[~own]
-    closer = float((likeness[own][:, None] > unrelated_similarity).mean())
+    similarities = questions @ texts[: len(questions)].T
+    own = np.eye(len(similarities), dtype=bool)
+    unrelated = similarities[~own]
+    closer = float((similarities[own][:, None] > unrelated).mean())
     equal = max(map(_get_equal_share, (questions, texts)))
     skill = min(1.0, max(0.0, (closer - _STRANGE) / (_FAMILIAR - _STRANGE))) if equal <= _MAX_EQUAL else 0.0
-    return ScriptSkill(skill, float(unrelated_similarity.mean()), float(unrelated_similarity.std()), closer, equal)
+    return ScriptSkill(skill, float(unrelated.mean()), float(unrelated.std()), closer, equal)
 
 
 def _get_equal_share(vectors: NDArray[np.float32]) -> float:
     """Return the share of vectors that another one equals."""
-    likeness = vectors @ vectors.T
-    np.fill_diagonal(likeness, 0.0)
-    return float((likeness.max(axis=1) > _EQUAL).mean())
+    similarities = vectors @ vectors.T
+    np.fill_diagonal(similarities, 0.0)
+    return float((similarities.max(axis=1) > _EQUAL).mean())
 
 
 def _to_matrix(vectors: Sequence[Vector]) -> NDArray[np.float32]:

@@ -26,7 +26,7 @@ _MIN_DOCUMENTS: Final = 8
 _MIN_HOLDERS: Final = 4
 _COMMON_SHARE: Final = 0.25
 # Nobody expects a record to have every word of a long question: it is measured by the rarest of them.
-_ENOUGH_WORDS: Final = 2.0
+_SUFFICIENT_WORDS: Final = 2.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,13 +204,13 @@ class Tail:
         return self._norms
 
 
-def _length_table() -> tuple[int, ...]:
+def _make_length_steps() -> tuple[int, ...]:
     # The index keeps a length in one byte: exact up to 40, then eight steps to each doubling.
     steps = [*range(8), *((8 | step & 7) << (step >> 3) - 1 for step in range(8, _LENGTHS - _EXACT_LENGTHS))]
     return (*range(_EXACT_LENGTHS), *(_EXACT_LENGTHS + step for step in steps))
 
 
-_LENGTH_STEPS: Final = _length_table()
+_LENGTH_STEPS: Final = _make_length_steps()
 
 
 def encode_length(terms: int) -> int:
@@ -223,14 +223,17 @@ def get_idf(documents: int, document_frequency: int) -> float:
     return log(1 + (documents - document_frequency + 0.5) / (document_frequency + 0.5))
 
 
-def get_reach(terms: Sequence[QueryTerm], documents: int) -> tuple[float, float]:
-    """Return the scores that documents would approach with every term of a query, and with its rarest words.
+def get_score_limits(terms: Sequence[QueryTerm], documents: int) -> tuple[float, float]:
+    """Return the maximal and the sufficient score of a query: with all its terms, and with its rarest two words.
 
-    Terms that no document has count by their rarity, against that of the others.
+    Documents that repeat these terms very often approach these scores. A term that no document has counts too, by its
+    rarity against that of the others: a query of which only a common word is known cannot be answered well.
     """
     known = [term for term in terms if term.holders]
     if not known:
         return 1.0, 1.0
+    # BM25 gives a term at most its IDF times (1 + k1).
+    max_known = sum(term.weight * get_idf(documents, term.document_frequency) for term in known) * (1 + _K1)
     assumed = documents + _ASSUMED_DOCUMENTS
 
     def get_rarity(holders: int) -> float:
@@ -240,14 +243,14 @@ def get_reach(terms: Sequence[QueryTerm], documents: int) -> tuple[float, float]
         return get_idf(total, min(total, holders))
 
     rarity = [term.weight * get_rarity(term.holders) for term in terms]
-    best = sum(term.weight * get_idf(documents, term.document_frequency) for term in known) * (1 + _K1)
-    scale = best / sum(rare for term, rare in zip(terms, rarity, strict=True) if term.holders)
-    enough, left = 0.0, _ENOUGH_WORDS
+    # From rarities to scores, by the terms that have both.
+    scale = max_known / sum(rare for term, rare in zip(terms, rarity, strict=True) if term.holders)
+    sufficient, words_left = 0.0, _SUFFICIENT_WORDS
     for term, rare in sorted(zip(terms, rarity, strict=True), key=lambda pair: -pair[1] / pair[0].weight):
         words = term.words * term.weight
-        enough += rare * min(1.0, left / words)
-        left -= min(left, words)
-    return scale * sum(rarity), scale * enough
+        sufficient += rare * min(1.0, words_left / words)
+        words_left -= min(words_left, words)
+    return scale * sum(rarity), scale * sufficient
 
 
 def get_length_factor(length: int, statistics: Statistics) -> float:

@@ -29,14 +29,14 @@ _OF_SESSIONS: Final = facet("category", MemoryCategory.SESSIONS.value)
 class Searchable(Protocol):
     """The summary of a row, without its text.
 
-    `text_num` is the number of the change that last wrote the text: an entry with an older number is outdated. `facets`
-    are the values by which a search can be filtered. A row `is_rewritten` if there was an earlier version.
+    `text_change` is the number of the change that last wrote the text: an entry with an older number is outdated.
+    `facets` are the values by which a search can be filtered. A row `is_rewritten` if there was an earlier version.
     """
 
     @property
     def id(self) -> str: ...
     @property
-    def text_num(self) -> int: ...
+    def text_change(self) -> int: ...
     @property
     def live(self) -> bool: ...
     @property

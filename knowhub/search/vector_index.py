@@ -13,7 +13,7 @@ from knowhub.core.projection import LogMark
 from knowhub.core.recall import MissingVector
 from knowhub.engine.account import Account, SearchableRows
 from knowhub.search.account_vectors import AccountVectors, PendingText
-from knowhub.search.index_files import AccountIndexes
+from knowhub.search.index_files import AccountIndexRegistry
 from knowhub.search.scripts import HARMLESS, ScriptSkills, is_zero
 from knowhub.search.texts import SearchableT, Texts
 from knowhub.search.vector_files import VectorFiles
@@ -99,7 +99,7 @@ class BatchEmbedder:
         return not is_zero(vector)
 
 
-class VectorIndex(AccountIndexes[AccountVectors[SearchableT]], Generic[SearchableT]):
+class VectorIndex(AccountIndexRegistry[AccountVectors[SearchableT]], Generic[SearchableT]):
     """Follows the store like the lexical index. Only the leader embeds and writes."""
 
     def __init__(
@@ -199,7 +199,7 @@ class VectorIndex(AccountIndexes[AccountVectors[SearchableT]], Generic[Searchabl
             some = summaries[start : start + _BATCH]
             # Rows that are deleted meanwhile are left out at the end.
             batch = [
-                PendingText(summary.id, summary.text_num, self._texts.embedding_text(records.row(summary.id)))
+                PendingText(summary.id, summary.text_change, self._texts.embedding_text(records.row(summary.id)))
                 for summary in some
             ]
             for waiting, vector in zip(batch, await self._embed_pending(batch), strict=True):

@@ -26,7 +26,7 @@ _MORE: Final = 4
 def make_row_type(dimensions: int) -> np.dtype[Any]:
     """Return what a row is, in memory and on disk: which change wrote its text, the text's hash, and its vector.
 
-    Sixteen bits a dimension: they move a likeness by less than 0.001, and halve the file.
+    Sixteen bits a dimension: they move a similarity by less than 0.001, and halve the file.
     """
     return np.dtype([("number", "<i8"), ("digest", "<u8"), ("vector", "<f2", (dimensions,))])
 
@@ -146,14 +146,17 @@ class Vectors:
 
 @dataclass(frozen=True, slots=True)
 class Similarities:
-    """How like a query rows are: `values`, in the order of `slots`; None is all rows. Belongs to the event loop."""
+    """How similar rows are to a query: `values`, in the order of `slots`; None is all rows.
+
+    Belongs to the event loop.
+    """
 
     vectors: Vectors
     slots: NDArray[np.int64] | None
     values: Matrix
 
     def iter_best(self, first: int) -> Iterator[tuple[float, int]]:
-        """Yield (likeness, number) of the best `first`, then on and on until nothing is left."""
+        """Yield (similarity, number) of the best `first`, then on and on until nothing is left."""
         taken = 0
         while taken < len(self.values):
             positions, numbers = self._find_best(max(first, 1))
@@ -161,7 +164,7 @@ class Similarities:
             taken, first = len(positions), first * _MORE
 
     def get_by_number(self, numbers: Iterable[int]) -> dict[int, float]:
-        """Return the likeness of rows; what was not compared, or has a vector without meaning, is left out."""
+        """Return the similarity of rows by their number, without those that were not compared or have no meaning."""
         by_number = self.vectors.find_slots(numbers)
         wanted = np.fromiter(by_number.values(), np.int64)
         positions = wanted if self.slots is None else np.searchsorted(self.slots, wanted)

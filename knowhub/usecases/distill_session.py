@@ -79,6 +79,8 @@ class DistillationResult:
 
 @dataclass(frozen=True, slots=True)
 class _PlannedRecord:
+    """The record to make of a memory, and the one that was made of it before; it `is_forgotten` if that was deleted."""
+
     row: Row
     new: NewKnowledge
     before: Mapping[str, Any] | None
@@ -99,9 +101,9 @@ class Distillation:
     def __init__(self, memories: HistoryStore, knowledge: KnowledgeService) -> None:
         self._memories = memories
         self._knowledge = knowledge
-        # Two at once would both find that a memory has changed, and both supersede its record: those of one account
-        # wait for each other. A turn that nobody holds or waits for is forgotten.
-        self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+        # Two at once would both find that a memory has changed, and both supersede its record. So only one runs per
+        # account. Unused locks are collected.
+        self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     async def distill(
         self, ctx: RequestContext, session_id: str, key: IdempotencyKey | None = None, *, dry_run: bool = False
@@ -111,7 +113,7 @@ class Distillation:
         Raises Forbidden for a reader, NotFound for a session that the caller does not see, and as `save_batch`.
         """
         permissions.check_can_write(ctx)
-        async with self._turns.setdefault(ctx.account, asyncio.Lock()):
+        async with self._locks.setdefault(ctx.account, asyncio.Lock()):
             return await self._distill(ctx, session_id, key, dry_run=dry_run)
 
     async def _distill(
@@ -138,15 +140,15 @@ class Distillation:
         """Return a record for each memory, with the record made of it before."""
         if not rows:
             return []
-        existing = await self._records_of(ctx, rows, ListQuery())
-        merged = await self._records_of(ctx, rows, ListQuery(is_merged=True))
-        deleted = await self._records_of(ctx, rows, ListQuery(is_deleted=True))
+        existing = await self._list_records_of(ctx, rows, ListQuery())
+        merged = await self._list_records_of(ctx, rows, ListQuery(is_merged=True))
+        deleted = await self._list_records_of(ctx, rows, ListQuery(is_deleted=True))
         before = {
             row["id"]: _find_earlier_record(row, existing.get(row["id"], ()), merged.get(row["id"], ())) for row in rows
         }
         speaker = uri.memory_context(ctx).owner
         return [
-            _plan(
+            _plan_record(
                 ctx,
                 session_uri if row["owner"] == speaker else None,
                 row,
@@ -156,14 +158,14 @@ class Distillation:
             for row in rows
         ]
 
-    async def _records_of(
+    async def _list_records_of(
         self, ctx: RequestContext, rows: Sequence[Row], query: ListQuery
     ) -> Mapping[str, list[Mapping[str, Any]]]:
         """Return the records that were made of memories, by URI, the newest first.
 
         Anybody may put any tag on a record of their own: only a memory's owner has a say in what was made of it.
         """
-        by_tag = {_tag(row["id"]): row for row in rows}
+        by_tag = {_make_memory_tag(row["id"]): row for row in rows}
         filters = [
             frozenset(facet(f"tag.{MEMORY}", tag) for tag in by_tag),
             frozenset(facet("owner", row["owner"]) for row in rows),
@@ -199,7 +201,7 @@ class Distillation:
         written = {change.after["tags"][MEMORY]: change.after for change in done.operation.changes}
         results = []
         for planned in await self._plan_records(ctx, session_uri, rows):
-            made = written.get(_tag(planned.row["id"]))
+            made = written.get(_make_memory_tag(planned.row["id"]))
             if made is None:
                 results.append(_format_plan(planned))
                 continue
@@ -237,7 +239,7 @@ def _is_from(row: Row, session_uri: str, session_id: str) -> bool:
     return session_id in row["metadata"].get("sessions", ())
 
 
-def _plan(
+def _plan_record(
     ctx: RequestContext, session_uri: str | None, row: Row, before: Mapping[str, Any] | None, *, is_forgotten: bool
 ) -> _PlannedRecord:
     """Plan the record of a memory. Its source omits the session if readers of the record may not see it."""
@@ -250,7 +252,7 @@ def _plan(
         task=row["abstract"],
         content=row["content"] or row["overview"],
         types=(TYPES[category].value,),
-        tags={"category": category.value, MEMORY: _tag(row["id"]), VERSION: str(row["version"])},
+        tags={"category": category.value, MEMORY: _make_memory_tag(row["id"]), VERSION: str(row["version"])},
         owner=row["owner"] if ctx.can_edit(row["owner"]) else None,
         source=source,
         supersedes=before["id"] if before is not None else None,
@@ -282,7 +284,7 @@ def _is_of_version(record: Mapping[str, Any], row: Row) -> bool:
     return _get_tag_values(record, VERSION)[0] == str(row["version"])
 
 
-def _tag(address: str) -> str:
+def _make_memory_tag(address: str) -> str:
     return address if len(address) <= _MAX_TAG_CHARS else uri.stable_hash(address)
 
 

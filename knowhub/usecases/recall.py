@@ -28,7 +28,7 @@ from knowhub.knowledge.table import make_filters
 
 TEXT_CHARS = 600
 # The relevance of the keyword that a question names, and of its infos.
-_NAMED = 1.0
+_NAMED_RELEVANCE = 1.0
 _FITS = "its text fits the question"
 # The times of keywords and infos are read from their texts.
 _LIMITED_ROWS = 100
@@ -115,9 +115,9 @@ class RecallService:
         budget_s: float = 20.0,
     ) -> None:
         self._asks: dict[RecallSource, _Ask] = {
-            RecallSource.KNOWLEDGE: partial(_from_knowledge, knowledge),
-            RecallSource.KEYWORDS: partial(_from_keywords, keywords),
-            RecallSource.MEMORY: partial(_from_memory, memory),
+            RecallSource.KNOWLEDGE: partial(_recall_knowledge, knowledge),
+            RecallSource.KEYWORDS: partial(_recall_keywords, keywords),
+            RecallSource.MEMORY: partial(_recall_memory, memory),
         }
         self._note_failure = note_failure
         self._budget_s = budget_s
@@ -129,7 +129,7 @@ class RecallService:
         every source that was asked has failed, and what a source raises of a question that is wrong in itself.
         """
         asked = [source for source in self._asks if source in question.sources]
-        parts = await asyncio.gather(*(self._part(source, ctx, question) for source in asked))
+        parts = await asyncio.gather(*(self._ask_source(source, ctx, question) for source in asked))
         for part in parts:
             if isinstance(part, _REFUSALS):
                 raise part
@@ -139,14 +139,14 @@ class RecallService:
         answered = [part for part in parts if isinstance(part, RecallResult)]
         ranks = zip_longest(*(part.items for part in answered))
         items = [item for item in chain.from_iterable(ranks) if item is not None]
-        without = chain.from_iterable(part.degraded for part in answered)
+        degraded = chain.from_iterable(part.degraded for part in answered)
         return RecallResult(
             items[: question.top_k],
             sum(part.index_lag for part in answered),
-            list(dict.fromkeys([*failed, *without])),
+            list(dict.fromkeys([*failed, *degraded])),
         )
 
-    async def _part(
+    async def _ask_source(
         self, source: RecallSource, ctx: RequestContext, question: RecallQuery
     ) -> RecallResult | _Refusal | None:
         try:
@@ -160,7 +160,7 @@ class RecallService:
             return None
 
 
-async def _from_knowledge(knowledge: KnowledgeRetrieval, ctx: RequestContext, question: RecallQuery) -> RecallResult:
+async def _recall_knowledge(knowledge: KnowledgeRetrieval, ctx: RequestContext, question: RecallQuery) -> RecallResult:
     found = await knowledge.search(
         ctx,
         SearchQuery(
@@ -180,7 +180,7 @@ async def _from_knowledge(knowledge: KnowledgeRetrieval, ctx: RequestContext, qu
             shorten(row["content"], TEXT_CHARS),
             f"/api/knowledge/{_quote_id(row['id'])}",
             row["relevance"],
-            _scope_of(row, ctx),
+            _get_scope(row, ctx),
             row["relevance"],
             "; ".join([", ".join(row["types"]), *([row["warning"]] if "warning" in row else [])]),
         )
@@ -189,42 +189,46 @@ async def _from_knowledge(knowledge: KnowledgeRetrieval, ctx: RequestContext, qu
     return RecallResult(items, found.index_lag, found.degraded)
 
 
-async def _from_keywords(keywords: KeywordSearch, ctx: RequestContext, question: RecallQuery) -> RecallResult:
+async def _recall_keywords(keywords: KeywordSearch, ctx: RequestContext, question: RecallQuery) -> RecallResult:
     if question.tags:
         return RecallResult([])
     found = await keywords.search(ctx, question.text, expand=question.expand)
     limit = _LIMITED_ROWS if question.time.is_limiting else question.top_k
     texts = await keywords.search_texts(ctx, question.text, limit, question.min_relevance)
-    hits = [(kind, relevance, _row(row)) for kind, relevance, row in texts.rows]
+    hits = [(kind, relevance, _parse_row(row)) for kind, relevance, row in texts.rows]
     if found.status is SearchStatus.MATCHED and found.node is not None:
-        path = SEPARATOR.join([row["name"] for row in map(_row, found.path) if row["id"] != ROOT_ID])
-        node, why = {**_row(found.node), "path": path}, f"named by the question, {found.reason}"
+        path = SEPARATOR.join([row["name"] for row in map(_parse_row, found.path) if row["id"] != ROOT_ID])
+        node, why = {**_parse_row(found.node), "path": path}, f"named by the question, {found.reason}"
         named = [
-            (node, _keyword(ctx, node, _NAMED, why)),
-            *((row, _info(ctx, row, _NAMED, _describe_link(row["source"]))) for row in map(_row, found.infos)),
+            (node, _make_keyword_item(ctx, node, _NAMED_RELEVANCE, why)),
+            *(
+                (row, _make_info_item(ctx, row, _NAMED_RELEVANCE, _describe_link(row["source"])))
+                for row in map(_parse_row, found.infos)
+            ),
         ]
     else:
         why, known = f"comes near: {found.status.value}", {row["id"]: relevance for _, relevance, row in hits}
-        near = ((row, _share_words(question.text, row)) for row in map(_row, found.candidates))
-        named = [(row, _keyword(ctx, row, max(known.get(row["id"], 0.0), share), why)) for row, share in near]
+        near = ((row, _share_words(question.text, row)) for row in map(_parse_row, found.candidates))
+        named = [(row, _make_keyword_item(ctx, row, max(known.get(row["id"], 0.0), share), why)) for row, share in near]
     fitting = [
-        (row, _info(ctx, row, relevance, _FITS) if kind == INFOS else _keyword(ctx, row, relevance, _FITS))
+        (row, (_make_info_item if kind == INFOS else _make_keyword_item)(ctx, row, relevance, _FITS))
         for kind, relevance, row in hits
     ]
-    least, items = question.min_relevance or 0.0, dict[str, RecallItem]()
+    min_relevance = question.min_relevance or 0.0
+    items: dict[str, RecallItem] = {}
     for row, item in (*named, *fitting):
-        if item.relevance >= least and question.time.contains(parse_iso(row["created_at"])):
+        if item.relevance >= min_relevance and question.time.contains(parse_iso(row["created_at"])):
             items.setdefault(item.id, item)
     best = sorted(items.values(), key=lambda item: -item.relevance)
-    without = list(dict.fromkeys([*found.degraded, *texts.degraded]))
-    return RecallResult(best[: question.top_k], texts.index_lag, without)
+    degraded = list(dict.fromkeys([*found.degraded, *texts.degraded]))
+    return RecallResult(best[: question.top_k], texts.index_lag, degraded)
 
 
-async def _from_memory(memory: ContextService, ctx: RequestContext, question: RecallQuery) -> RecallResult:
+async def _recall_memory(memory: ContextService, ctx: RequestContext, question: RecallQuery) -> RecallResult:
     categories = list(question.categories) or None
     limits = MemoryLimits(question.time, question.tags, question.min_relevance or 0.0)
     found = await memory.search_memory(ctx, question.text, categories=categories, top_k=question.top_k, limits=limits)
-    return RecallResult([_block(block) for block in found.blocks], found.index_lag, found.degraded)
+    return RecallResult([_make_memory_item(block) for block in found.blocks], found.index_lag, found.degraded)
 
 
 def _share_words(question: str, row: Mapping[str, Any]) -> float:
@@ -234,7 +238,7 @@ def _share_words(question: str, row: Mapping[str, Any]) -> float:
     return round(share_contained(asked, known), 4)
 
 
-def _keyword(ctx: RequestContext, row: Mapping[str, Any], relevance: float, why: str) -> RecallItem:
+def _make_keyword_item(ctx: RequestContext, row: Mapping[str, Any], relevance: float, why: str) -> RecallItem:
     text, read = shorten(row["description"], TEXT_CHARS), f"/api/keywords/{_quote_id(row['id'])}"
     return RecallItem(
         RecallSource.KEYWORDS,
@@ -244,7 +248,7 @@ def _keyword(ctx: RequestContext, row: Mapping[str, Any], relevance: float, why:
         text,
         read,
         relevance,
-        _scope_of(row, ctx),
+        _get_scope(row, ctx),
         why=why,
         path=row["path"],
     )
@@ -254,13 +258,13 @@ def _describe_link(source: str) -> str:
     return f"hangs on that keyword, from {source}" if source else "hangs on that keyword"
 
 
-def _info(ctx: RequestContext, row: Mapping[str, Any], relevance: float, why: str) -> RecallItem:
+def _make_info_item(ctx: RequestContext, row: Mapping[str, Any], relevance: float, why: str) -> RecallItem:
     text, read = shorten(row["content"], TEXT_CHARS), f"/api/infos/{_quote_id(row['id'])}"
-    scope = _scope_of(row, ctx)
+    scope = _get_scope(row, ctx)
     return RecallItem(RecallSource.KEYWORDS, "info", row["id"], row["source"], text, read, relevance, scope, why=why)
 
 
-def _block(block: RetrievedBlock) -> RecallItem:
+def _make_memory_item(block: RetrievedBlock) -> RecallItem:
     return RecallItem(
         RecallSource.MEMORY,
         block.category,
@@ -276,7 +280,7 @@ def _block(block: RetrievedBlock) -> RecallItem:
     )
 
 
-def _scope_of(row: Mapping[str, Any], ctx: RequestContext) -> str:
+def _get_scope(row: Mapping[str, Any], ctx: RequestContext) -> str:
     return scopes.widest(row["scopes"], row["owner"], ctx.visible)
 
 
@@ -284,6 +288,6 @@ def _quote_id(row_id: str) -> str:
     return quote(row_id, safe="")
 
 
-def _row(text: bytes) -> Mapping[str, Any]:
+def _parse_row(text: bytes) -> Mapping[str, Any]:
     row: Mapping[str, Any] = json.loads(text)
     return row

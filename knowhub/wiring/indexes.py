@@ -45,9 +45,9 @@ class SearchIndex(Generic[SearchableT]):
     vector_files: VectorIndex[SearchableT] | UnusedVectors
 
     @property
-    def find_like(self) -> Callable[..., Awaitable[list[tuple[float, SearchableT]]]] | None:
-        """`HybridIndex.find_like`; None without an embedder."""
-        return self.index.find_like if isinstance(self.index, HybridIndex) else None
+    def find_similar(self) -> Callable[..., Awaitable[list[tuple[float, SearchableT]]]] | None:
+        """`HybridIndex.find_similar`; None without an embedder."""
+        return self.index.find_similar if isinstance(self.index, HybridIndex) else None
 
     @property
     def lag(self) -> int:

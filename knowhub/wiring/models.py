@@ -244,7 +244,7 @@ class EmbeddingReport:
     def find_problems(self) -> Sequence[str]:
         """Return what is wrong: no model, no answers, no script that is read, a missing prefix, another leader's."""
         problems = [] if self.choice.problem is None else [self.choice.problem]
-        measured = {} if self.skills is None or self.skills.overruling is not None else self.skills.measured
+        measured = {} if self.skills is None or self.skills.configured is not None else self.skills.measured
         if measured and not any(skill.skill for skill in measured.values()):
             problems.append(
                 f"the embedder reads none of the scripts tried ({', '.join(measured)}), so searches use words only. "
@@ -265,9 +265,9 @@ class EmbeddingReport:
             "model": None if embedder is None else embedder.model,
             "problems": list(self.find_problems()),
         }
-        if skills is None or skills.overruling is not None:
+        if skills is None or skills.configured is not None:
             # Nothing is measured, or the measurement decides nothing.
-            read = () if skills is None else skills.overruling or ()
+            read = () if skills is None else skills.configured or ()
             left = () if skills is None else [name for name in PROBES if name not in read]
             return answer | {
                 "reads": [name for name in PROBES if name in read],

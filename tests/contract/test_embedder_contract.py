@@ -38,7 +38,7 @@ async def embedder(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncItera
             yield embedding_client(http, batch=2)
 
 
-def likeness(first: Vector, other: Vector) -> float:
+def similarity(first: Vector, other: Vector) -> float:
     return sum(a * b for a, b in zip(first, other, strict=True))
 
 
@@ -48,7 +48,7 @@ async def test_each_text_has_a_vector_of_length_1_and_all_have_one_dimension(emb
     assert len(vectors) == len(TEXTS)
     assert {vector.typecode for vector in vectors} == {"f"}
     assert len({len(vector) for vector in vectors}) == 1
-    assert all(math.isclose(likeness(vector, vector), 1.0, rel_tol=1e-5) for vector in vectors)
+    assert all(math.isclose(similarity(vector, vector), 1.0, rel_tol=1e-5) for vector in vectors)
 
 
 async def test_vectors_come_in_the_order_of_their_texts_and_do_not_depend_on_their_company(
@@ -57,14 +57,14 @@ async def test_vectors_come_in_the_order_of_their_texts_and_do_not_depend_on_the
     together = await embedder.embed(TEXTS, 30)
     alone = [(await embedder.embed([text], 30))[0] for text in TEXTS]
 
-    assert all(likeness(item, other) > 0.9999 for item, other in zip(together, alone, strict=True))
+    assert all(similarity(item, other) > 0.9999 for item, other in zip(together, alone, strict=True))
 
 
 async def test_texts_with_words_in_common_lie_closer_than_others(embedder: CountedEmbedder) -> None:
     query = (await embedder.embed(["index of a database"], 30, query=True))[0]
     vectors = await embedder.embed(TEXTS, 30)
 
-    alike = [likeness(query, vector) for vector in vectors]
+    alike = [similarity(query, vector) for vector in vectors]
     assert min(alike[0], alike[2]) > alike[1]
 
 
@@ -93,7 +93,7 @@ async def test_batches_may_be_asked_for_side_by_side_and_are_counted(embedder: C
     answers = await asyncio.gather(*(embedder.embed(TEXTS, 60, query=at % 2 == 0) for at in range(6)))
 
     assert all(
-        likeness(item, other) > 0.9999 for found in answers for item, other in zip(found, answers[0], strict=True)
+        similarity(item, other) > 0.9999 for found in answers for item, other in zip(found, answers[0], strict=True)
     )
     assert (embedder.usage.calls, embedder.usage.failures) == (6, 0)
     assert embedder.usage.prompt_tokens > 0

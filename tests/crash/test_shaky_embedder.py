@@ -88,7 +88,7 @@ async def test_a_shaky_embedder_and_a_poisoned_text_end_as_a_rebuild_does(tmp_pa
 
         assert (status.pending, status.claimed, status.failed, status.dead) == (0, 0, 0, 1)
         assert (dead.error, dead.retry_count, dead.uri) == (REJECTED, MAX_MEMORY_ATTEMPTS, poisoned.uri)
-        assert set(list_live_summaries(hub)) - set(embedded) == {poisoned.text_num}
+        assert set(list_live_summaries(hub)) - set(embedded) == {poisoned.text_change}
         assert (revived.status, after.pending, after.dead) == (EventStatus.PENDING, 0, 0)
         assert len(complete) == count
         assert complete == await rebuild_until_done(tmp_path, hub)

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from tests.fakes.hashing_embedder import DIMENSIONS, hash_vector
-from tests.fakes.scripted_reranker import by_likeness
+from tests.fakes.scripted_reranker import by_similarity
 
 
 def embeddings(asked: Mapping[str, Any]) -> dict[str, Any]:
@@ -21,7 +21,7 @@ def embeddings(asked: Mapping[str, Any]) -> dict[str, Any]:
 def rerank(asked: Mapping[str, Any]) -> dict[str, Any] | list[dict[str, Any]]:
     """Answer with how alike each text and the query are, the best first, in the shape of the question."""
     texts = asked["texts"] if "texts" in asked else asked["documents"]
-    scores = by_likeness(asked["query"], texts)
+    scores = by_similarity(asked["query"], texts)
     order = sorted(range(len(texts)), key=lambda at: -scores[at])
     if "texts" in asked:
         return [{"index": at, "score": scores[at]} for at in order]

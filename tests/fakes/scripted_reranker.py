@@ -42,7 +42,7 @@ class ScriptedReranker:
             return []
         self.asked.append((query, list(texts)))
         await asyncio.sleep(0)
-        answer = next(self._answers, by_likeness) if timeout_s > 0 else TimeoutError("no time is left to ask")
+        answer = next(self._answers, by_similarity) if timeout_s > 0 else TimeoutError("no time is left to ask")
         if isinstance(answer, Silence):
             await asyncio.Event().wait()
             return ()
@@ -52,7 +52,7 @@ class ScriptedReranker:
         return answer(query, texts) if callable(answer) else answer
 
 
-def by_likeness(query: str, texts: Sequence[str]) -> Sequence[float]:
+def by_similarity(query: str, texts: Sequence[str]) -> Sequence[float]:
     """Score a text by how alike it and the query are to the hashing embedder."""
     wanted = hash_vector(query)
     return [sum(item * other for item, other in zip(wanted, hash_vector(text), strict=True)) for text in texts]

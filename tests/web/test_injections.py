@@ -122,7 +122,7 @@ def test_there_are_enough_injections_in_each_language() -> None:
 
 async def test_the_obeying_model_follows_an_injection() -> None:
     model = ObeyingChat()
-    question = prompts.merge([("t", "order: take h-1"), ("t", "other")])
+    question = prompts.make_merge_question([("t", "order: take h-1"), ("t", "other")])
 
     model.order("order: take h-1", "reach", ["h-1"])
     reached = (await model.chat(question, 1.0)).data

@@ -6,7 +6,7 @@ import httpx
 import pytest
 
 from knowhub.bootstrap import Hub
-from knowhub.knowledge.evidence import sum_votes, weight_votes
+from knowhub.knowledge.evidence import sum_votes, weigh_votes
 from tests.web.conftest import OpenServer, SaveRecord
 
 pytestmark = pytest.mark.anyio
@@ -346,7 +346,7 @@ async def test_a_vote_that_the_last_word_does_not_repeat_is_taken_back(
     ids = list(await tags_of(api, **goal))
 
     async def read_weights() -> list[float]:
-        votes = [sum_votes(weight_votes(await read_eval(api, {"id": item})), 0) for item in ids]
+        votes = [sum_votes(weigh_votes(await read_eval(api, {"id": item})), 0) for item in ids]
         return [found.helpful - found.harmful - found.passed_over for found in votes]
 
     await report_outcome(api, **goal, **first)
@@ -380,7 +380,7 @@ async def test_a_vote_on_a_merged_record_is_taken_back_from_its_survivor(
 
     assert statuses(again) == {survivor["id"]: ("counted_before", "helpful")}
     assert statuses(corrected) == {survivor["id"]: ("applied", "none")}
-    assert sum_votes(weight_votes(await read_eval(api, survivor)), 0).helpful == pytest.approx(1.0)
+    assert sum_votes(weigh_votes(await read_eval(api, survivor)), 0).helpful == pytest.approx(1.0)
 
 
 @pytest.mark.parametrize(

@@ -40,8 +40,8 @@ class SessionScores:
 
     def best(self) -> float:
         """Return its best match."""
-        own = self.own.relevance if self.own is not None else 0.0
-        return max([own, *[hit.relevance for hit in self.hits.values()]])
+        own = self.own.score if self.own is not None else 0.0
+        return max([own, *[hit.score for hit in self.hits.values()]])
 
     def has_neighbour(self, number: int) -> bool:
         """Return whether another match is near a part."""
@@ -57,8 +57,8 @@ class SessionScores:
         for number, hit in self.hits.items():
             for away, share in _BESIDE:
                 position = number + away
-                beside[position] = max(beside.get(position, 0.0), share * hit.relevance)
-        own = {number: hit.relevance for number, hit in self.hits.items()}
+                beside[position] = max(beside.get(position, 0.0), share * hit.score)
+        own = {number: hit.score for number, hit in self.hits.items()}
         return {position: own.get(position, 0.0) + beside.get(position, 0.0) for position in own | beside}
 
 
@@ -72,7 +72,7 @@ def score_positions(sessions: dict[str, SessionScores], best: float) -> dict[Pos
     bests = {address: session.best() for address, session in spoken.items()}
     highest = max((max(scores.values()) for scores in mixed.values()), default=1.0) or 1.0
     best_session = max(bests.values(), default=1.0) or 1.0
-    best_part = max((hit.relevance for session in spoken.values() for hit in session.hits.values()), default=0.0)
+    best_part = max((hit.score for session in spoken.values() for hit in session.hits.values()), default=0.0)
     scale = best_part / best / (1 + _OF_SESSION)
     return {
         (address, number): scale * (score / highest + _OF_SESSION * bests[address] / best_session)
@@ -128,7 +128,7 @@ class _Ranking:
         self._asked_for = frozenset(query.hints.get("categories", ()))
         # Turns that are folded take no place of their own.
         self._wide = max(_FEWEST_TURNS, _FOLDED * query.top_k)
-        self._best = max((hit.relevance for hit in found.hits), default=0.0) or 1.0
+        self._best = max((hit.score for hit in found.hits), default=0.0) or 1.0
         self._sessions: defaultdict[str, SessionScores] = defaultdict(SessionScores)
         self._extracted: list[SearchHit[ContextSummary]] = []
         is_answered = self._days or ranking.has_evidence(found.hits, found.nearest, self._find_terms)
@@ -140,7 +140,7 @@ class _Ranking:
             self._fetch_asked_for()
         elif self._extracted or self._sessions:
             self._fetch_asked_for()
-        self._own = {hit.summary.uri: hit.relevance for hit in self._extracted}
+        self._own = {hit.summary.uri: hit.score for hit in self._extracted}
         self._outdated: set[str] = set()
         self._extracted = self._match_evidence()
         self._positions = score_positions(self._sessions, self._best)
@@ -213,7 +213,7 @@ class _Ranking:
         known = {hit.summary.uri: hit for hit in self._extracted}
         for summary in filter(self._is_wanted, wanted):
             hit = known.get(summary.uri, SearchHit(summary, 0.0))
-            known[summary.uri] = replace(hit, relevance=max(hit.relevance, _MIN_ASKED_FOR * self._best))
+            known[summary.uri] = replace(hit, score=max(hit.score, _MIN_ASKED_FOR * self._best))
         self._extracted = list(known.values())
 
     def _match_evidence(self) -> list[SearchHit[ContextSummary]]:
@@ -229,9 +229,9 @@ class _Ranking:
                 self._outdated.add(hit.summary.uri)
             for memory in memories:
                 known = hits.get(memory.uri)
-                relevance = hit.relevance * self._share(memory, hit.summary.uri) if memory in newer else 0.0
-                if known is None or known.relevance < relevance:
-                    hits[memory.uri] = replace(hit, summary=memory, relevance=relevance)
+                score = hit.score * self._share(memory, hit.summary.uri) if memory in newer else 0.0
+                if known is None or known.score < score:
+                    hits[memory.uri] = replace(hit, summary=memory, score=score)
         return list(hits.values())
 
     def _list_memories_from(self, source: str) -> list[ContextSummary]:
@@ -288,12 +288,12 @@ class _Ranking:
         """Yield the sessions that match as a whole, by their summaries, and in no part."""
         for session in self._sessions.values():
             if session.own is not None and not session.hits:
-                score = session.own.relevance / self._best
+                score = session.own.score / self._best
                 yield ScoredHit(session.own.summary, self._raise_score(session.own.summary, score))
 
     def _memory(self, hit: SearchHit[ContextSummary]) -> ScoredHit:
         """Return what was extracted; where what it comes from matches too, that is evidence."""
-        score = self._raise_score(hit.summary, hit.relevance / self._best) * ranking.weigh_memory(hit.summary)
+        score = self._raise_score(hit.summary, hit.score / self._best) * ranking.weigh_memory(hit.summary)
         sources = self._score_sources(hit.summary)
         best_first = sorted(sources, key=lambda source: -sources[source])
         return ScoredHit(hit.summary, score + _EVIDENCE * max(sources.values(), default=0.0), folded=tuple(best_first))

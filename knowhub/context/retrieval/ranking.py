@@ -80,7 +80,7 @@ def has_evidence(hits: Iterable[SearchHit[ContextSummary]], nearest: float, find
     That is: a hit shares more with it than a single character, or the `nearest` is near, from 0 (like unrelated texts)
     to 1 (the same).
     """
-    by_words = (hit for hit in hits if not hit.parts or any(stage.stage == LEXICAL for stage in hit.parts))
+    by_words = (hit for hit in hits if any(stage.stage == LEXICAL for stage in hit.stages))
     # A long message may match further on than its abstract shows.
     return nearest >= _NEAR or any(sum(map(len, find_terms(hit.summary))) != 1 for hit in by_words)
 

@@ -13,7 +13,7 @@ from knowhub.context.times import list_marks, time_after
 from knowhub.core.clock import Clock
 from knowhub.core.language_models import Reranker, rank_texts
 from knowhub.core.operation import Store
-from knowhub.core.recall import LEXICAL, StageScore, get_visible_lag
+from knowhub.core.recall import StageScore, get_visible_lag
 from knowhub.core.request_context import RequestContext
 
 RERANKER = "reranker"
@@ -79,11 +79,7 @@ class MemorySearch:
             degraded += [RERANKER] if ranked is None else []
             blocks = [_note_rank(blocks[place], rank) for rank, (place, _) in enumerate(ranked or (), 1)] or blocks
         if limits.explain:
-            # Where nothing has a vector, words alone found it.
-            stages = {
-                hit.summary.uri: hit.parts or (StageScore(LEXICAL, rank, hit.relevance),)
-                for rank, hit in enumerate(seeds.found.hits, start=1)
-            }
+            stages = {hit.summary.uri: hit.stages for hit in seeds.found.hits}
             blocks = [replace(block, why=explain_block(block, stages.get(block.uri, ()))) for block in blocks]
         return MemorySearchResult(
             query_plan=[asked],
@@ -92,8 +88,8 @@ class MemorySearch:
             total=min(len(blocks), top_k),
             index_lag=get_visible_lag(ctx, seeds.found.index_lag),
             degraded=degraded,
-            reach=seeds.found.reach,
-            enough=seeds.found.enough,
+            max_score=seeds.found.max_score,
+            sufficient_score=seeds.found.sufficient_score,
             preferences=[summary.uri for summary in seeds.preferences],
         )
 

@@ -120,16 +120,16 @@ class Seeds:
 
     @property
     def best_share(self) -> float:
-        """The relevance of the best hit as a share of that of a perfect one: from 0 to 1."""
-        return min(1.0, max((hit.relevance for hit in self.found.hits), default=0.0) / self.found.reach)
+        """The relevance of the best hit: from 0 to 1."""
+        return min(1.0, max(map(self.found.get_relevance, self.found.hits), default=0.0))
 
     def list_hits(self, most: int) -> list[SeedHit]:
         """Return the best of them as they are shown."""
         return [
             SeedHit(
                 uri=hit.summary.uri,
-                score=round(hit.relevance, 6),
-                relevance=round(min(1.0, hit.relevance / self.found.reach), 4),
+                score=round(hit.score, 6),
+                relevance=round(min(1.0, self.found.get_relevance(hit)), 4),
                 category=hit.summary.category.value,
                 owner_space=hit.summary.owner_space,
                 abstract=hit.summary.abstract,
@@ -194,9 +194,9 @@ def _list_behind(
     """Return what was not found at first: none of it can be better than the last that was."""
     known = {hit.summary.uri for hit in found.hits}
     new = [hit for hit in more.hits if hit.summary.uri not in known]
-    best = max((hit.relevance for hit in new), default=0.0)
-    last = found.hits[-1].relevance if found.hits else best
-    return [replace(hit, relevance=hit.relevance * last / best) for hit in new] if best > last else new
+    best = max((hit.score for hit in new), default=0.0)
+    last = found.hits[-1].score if found.hits else best
+    return [replace(hit, score=hit.score * last / best) for hit in new] if best > last else new
 
 
 def _find_names(text: str, names: Iterable[str]) -> frozenset[str]:

@@ -87,9 +87,9 @@ class KeywordSearch:
         for hit in found.hits:
             summary = hit.summary
             if isinstance(summary, Info):
-                rows += [(INFOS, hit.relevance, row) for row in rendering.render_infos(view, [summary])]
+                rows += [(INFOS, hit.score, row) for row in rendering.render_infos(view, [summary])]
             else:
-                rows.append((KEYWORDS, hit.relevance, rendering.render_candidate(view, ctx, summary)))
+                rows.append((KEYWORDS, hit.score, rendering.render_candidate(view, ctx, summary)))
         return TextRows(rows, found.index_lag, found.degraded)
 
     async def _search(

@@ -34,7 +34,7 @@ class TreeTextSearch:
     ) -> SearchHits[Node | Info]:
         """Return the best `limit` rows of these collections that the caller sees. Takes any text.
 
-        Their relevance is from 0 to 1, and compares between queries.
+        The score of each is its relevance: from 0 to 1, comparable between queries.
         """
         groups = [kinds, *([] if ctx.visible is None else [visibility_facets(ctx.visible)])]
 
@@ -43,10 +43,10 @@ class TreeTextSearch:
 
         query = text[:MAX_QUERY_CHARS].encode("utf-8", "replace").decode()
         found = await self._index.search(ctx.account, query, groups, accept, limit)
-        floor = self._floor * found.enough / found.reach if min_relevance is None else min_relevance
-        hits = [SearchHit(hit.summary, round(min(1.0, hit.relevance / found.reach), 4)) for hit in found.hits]
+        floor = found.get_floor(self._floor) if min_relevance is None else min_relevance
+        hits = [SearchHit(hit.summary, round(min(1.0, found.get_relevance(hit)), 4)) for hit in found.hits]
         lag = get_visible_lag(ctx, found.index_lag)
-        return SearchHits([hit for hit in hits if hit.relevance >= floor], lag, found.degraded)
+        return SearchHits([hit for hit in hits if hit.score >= floor], lag, found.degraded)
 
 
 @dataclass(frozen=True, slots=True)

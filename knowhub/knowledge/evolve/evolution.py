@@ -18,7 +18,7 @@ from knowhub.core.owned_rows import SavedRow
 from knowhub.core.request_context import RequestContext, local_context
 from knowhub.knowledge import record_rules
 from knowhub.knowledge.evidence import (
-    MAX_KEPT_WORDS,
+    MAX_PENDING_FEEDBACK,
     Voter,
     list_pending_feedback,
     with_feedback,
@@ -38,7 +38,7 @@ _ROUNDS = 2
 _MAX_FAILURES = 3
 _KEPT = "the words are kept, and a model will use them; the content stays as it is"
 _NO_MODEL = f"there is no language model; {_KEPT}"
-_OLDEST_DROPPED = f"; the oldest are dropped: at most {MAX_KEPT_WORDS} are kept"
+_OLDEST_DROPPED = f"; the oldest are dropped: at most {MAX_PENDING_FEEDBACK} are kept"
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +95,7 @@ class _RecordRewrite:
 class Evolution:
     """Asks a model to rewrite the content of a record from feedback. The answer can change only the content.
 
-    `note(ctx, calls)` records the calls of an evolution that writes nothing; it must not raise.
+    `record_calls(ctx, calls)` records the calls of an evolution that writes nothing; it must not raise.
     """
 
     def __init__(
@@ -103,12 +103,12 @@ class Evolution:
         store: HistoryStore,
         chat: ChatModel | None,
         budget_s: float,
-        note: NoteCalls = discard_calls,
+        record_calls: NoteCalls = discard_calls,
     ) -> None:
         self._store = store
         self._chat = chat
         self._budget_s = budget_s
-        self._note = note
+        self._record_calls = record_calls
 
     async def evolve(
         self,
@@ -153,13 +153,13 @@ class Evolution:
 
     async def _rewrite(self, row: Row, new: str | None) -> _RecordRewrite:
         words = _join_words(row, new)
-        rest = _OLDEST_DROPPED if len(words) > MAX_KEPT_WORDS else ""
+        rest = _OLDEST_DROPPED if len(words) > MAX_PENDING_FEEDBACK else ""
         unchanged = _RecordRewrite(row["task"], row["content"], words, summary=f"{_NO_MODEL}{rest}")
         if self._chat is None or not words:
             return unchanged
         conversation = ModelConversation(self._chat, self._budget_s)
         try:
-            question = prompts.evolve(row["task"], row["content"], "\n".join(words))
+            question = prompts.make_evolve_question(row["task"], row["content"], "\n".join(words))
             content, summary = await conversation.ask(question, {}, lambda answer: parse_text(answer, row["content"]))
         except ChatFailed as failed:
             detail = f"the language model gave no usable answer ({short_text(failed.detail, _MAX_SUMMARY)})"
@@ -191,7 +191,7 @@ class Evolution:
 
         outcome = await self._store.commit(ctx.account, ctx.actor, decide, key)
         if isinstance(outcome, Unchanged):
-            self._note(ctx, rewrite.calls)
+            self._record_calls(ctx, rewrite.calls)
             row = redact_row(self._store.view(ctx.account), ctx, outcome.answer)
             return EvolutionResult(SavedRow(row, None), rewrite.as_answer())
         return self._read_result(ctx, outcome.operation)

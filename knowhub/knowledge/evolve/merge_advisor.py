@@ -36,7 +36,7 @@ class MergeAdvisor:
         self.groups += 1
         self.is_done = self.groups >= MAX_GROUPS
         choices = NumberedChoices([ref.id for ref, _ in group])
-        question = prompts.merge([(row["task"], row["content"]) for _, row in group])
+        question = prompts.make_merge_question([(row["task"], row["content"]) for _, row in group])
         conversation = ModelConversation(chat, self._budget_s)
         try:
             same, text = await conversation.ask(question, choices.by_idx, lambda answer: parse_advice(answer, choices))
@@ -46,10 +46,10 @@ class MergeAdvisor:
             self.is_done |= isinstance(failed, ModelUnavailable)
             self.skipped.append(make_skipped([ref.id for ref, _ in group], f"the language model failed: {failed}"))
         else:
-            self._note([(ref, row) for ref, row in group if ref.id in same], text, conversation.calls)
+            self._add_merge([(ref, row) for ref, row in group if ref.id in same], text, conversation.calls)
         self.calls += conversation.calls
 
-    def _note(self, chosen: Sequence[tuple[RecordRef, Row]], text: tuple[str, str], calls: Sequence[Row]) -> None:
+    def _add_merge(self, chosen: Sequence[tuple[RecordRef, Row]], text: tuple[str, str], calls: Sequence[Row]) -> None:
         if len(chosen) < 2:  # noqa: PLR2004 -- one record alone is not merged
             return
         before, after = [join_text(row) for _, row in chosen], "\n".join(text)

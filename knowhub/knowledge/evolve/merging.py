@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from knowhub.core.errors import InvalidInput
 from knowhub.core.near_duplicates import normalize_text, normalize_width, words
 from knowhub.core.operation import Row, next_of
-from knowhub.knowledge.evidence import FRESH_HELPFUL, MAX_KEPT_WORDS, VOTES_STORED, list_votes, update_confidence
+from knowhub.knowledge.evidence import FRESH_HELPFUL, MAX_PENDING_FEEDBACK, VOTES_STORED, list_votes, update_confidence
 from knowhub.knowledge.model import HISTORY_SHOWN
 
 MAX_MERGED_CHARS = 100_000
@@ -106,10 +106,10 @@ def merge_evaluation(survivor: Mapping[str, Any], sources: Sequence[Mapping[str,
     joined.pop("effective", None)
     if votes := _merge_by_time(map(list_votes, every), VOTES_STORED):
         joined["votes"] = votes
-    if kept_words := [words for item in every for words in item.get("kept_words", ())]:
-        joined["kept_words"] = kept_words[-MAX_KEPT_WORDS:]
-    if weak := [item["weak"] for item in every if "weak" in item]:
-        joined["weak"] = {name: sum(counts[name] for counts in weak) for name in weak[0]}
+    if pending_feedback := [words for item in every for words in item.get("kept_words", ())]:
+        joined["kept_words"] = pending_feedback[-MAX_PENDING_FEEDBACK:]
+    if runs := [item["weak"] for item in every if "weak" in item]:
+        joined["weak"] = {name: sum(counts[name] for counts in runs) for name in runs[0]}
     return {**joined, "confidence": update_confidence(survivor, joined, now)}
 
 
@@ -200,9 +200,9 @@ def _number_repeats(pieces: Sequence[_Sentence]) -> list[tuple[str, int]]:
     return numbered
 
 
-def _merge_by_time(lists: Iterable[Sequence[Mapping[str, Any]]], most: int) -> list[Mapping[str, Any]]:
+def _merge_by_time(lists: Iterable[Sequence[Mapping[str, Any]]], max_count: int) -> list[Mapping[str, Any]]:
     """Return the newest cases or votes of all lists. Imported ones may have no time; they come first."""
-    return sorted(chain(*lists), key=lambda item: item.get("timestamp") or "")[-most:]
+    return sorted(chain(*lists), key=lambda item: item.get("timestamp") or "")[-max_count:]
 
 
 def _merge_values(name: str, lists: Any) -> list[str]:  # noqa: ANN401 -- lists out of JSON

@@ -46,19 +46,19 @@ every fact, number, name, path, address, condition and exception of each of them
 other, or are about different things, leave them apart: an empty `same` is a fine answer."""
 
 
-def evolve(task: str, content: str, feedback: str) -> ChatRequest:
+def make_evolve_question(task: str, content: str, feedback: str) -> ChatRequest:
     """Ask for a record's content as it should be, knowing this feedback."""
     data = {"task": task, "content": content, "feedback": feedback}
     return make_question("evolve_knowledge", f"{_EVOLVE}\n{_DATA}", data, _EVOLVE_SCHEMA)
 
 
-def merge(texts: Sequence[tuple[str, str]]) -> ChatRequest:
+def make_merge_question(texts: Sequence[tuple[str, str]]) -> ChatRequest:
     """Ask which of these tasks and contents belong together, and for the text of the one record."""
     records = [{"idx": idx, "task": task, "content": content} for idx, (task, content) in enumerate(texts, 1)]
     return make_question("merge_knowledge", f"{_MERGE}\n{_DATA}", {"records": records}, _MERGE_SCHEMA)
 
 
-def can_store(text: str, most: int) -> bool:
+def can_store(text: str, max_chars: int) -> bool:
     """Return whether a record can hold a text of a model. Raises UnicodeEncodeError for a lone surrogate."""
     text.encode()
-    return len(text) <= most and "\0" not in text
+    return len(text) <= max_chars and "\0" not in text

@@ -26,7 +26,7 @@ _Request: TypeAlias = tuple[str, frozenset[str] | None]
 """The id of a record, and the scopes that the caller sees."""
 
 
-class Similarity:
+class SimilarRecords:
     """Finds the records that share 80 % or more of their word pairs with a given record.
 
     The word index finds up to 20 candidates by the longest words of the record; each is then compared in full. Only

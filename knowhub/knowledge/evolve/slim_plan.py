@@ -15,7 +15,7 @@ from knowhub.core.request_context import RequestContext
 from knowhub.knowledge import evidence, table
 from knowhub.knowledge.evolve.merging import has_same_sentence, join_contents
 from knowhub.knowledge.model import KNOWLEDGE, RECORD_FIELDS, KnowledgeSummary, KnowledgeType
-from knowhub.knowledge.ports import FindLike, KnowledgeIndex
+from knowhub.knowledge.ports import FindSimilar, KnowledgeIndex
 from knowhub.knowledge.table import find_record, find_replacements, list_live_records
 
 ItemT = TypeVar("ItemT")
@@ -26,7 +26,7 @@ MAX_ASKED_TOGETHER = 8
 MAX_ASKED_CHARS = 4_000
 MIN_SHARED_WORDS = 0.3
 # With the packaged embedder paraphrases have 0.4 to 0.75, and texts on other things at most 0.47.
-MIN_LIKENESS = 0.5
+MIN_VECTOR_SIMILARITY = 0.5
 _REWORDED = "they say the same in other words; joined they would say it twice, and only a model can write one text"
 _REORDERED = "their sentences stand in different orders, and only a model can write one text"
 _MATCHING_FIELDS = [item.name for item in RECORD_FIELDS if item.must_match]
@@ -56,7 +56,7 @@ class Merge:
 
     into: RecordRef
     sources: Sequence[RecordRef]
-    how: MergeReason
+    reason: MergeReason
     similarity: float | None = None
     text: tuple[str, str] | None = None
     calls: Sequence[Row] = field(default=(), repr=False)
@@ -85,11 +85,11 @@ class MergeCandidates:
         self._ctx = ctx
         self._pace = CooperativePause()
         self._refs: list[RecordRef] = []
-        self._kinds: list[str] = []
+        self._merge_keys: list[str] = []
         self._numbers: dict[str, int] = {}
-        self._clusters = ClusterBuilder(self._text_of)
+        self._clusters = ClusterBuilder(self._get_text)
         self._used: set[int] = set()
-        self.apart: list[tuple[list[str], str]] = []
+        self.left_to_model: list[tuple[list[str], str]] = []
         """The ids of near copies that are left to a model, and why they are not joined by rule."""
         self.records = 0
         self.characters = 0
@@ -113,9 +113,9 @@ class MergeCandidates:
             self.records += 1
             self.characters += len(row["task"]) + len(row["content"])
             if can_merge(self._view, summary):
-                kind, text, number = intern(kind_of(row)), join_text(row), len(self._refs)
+                kind, text, number = intern(make_merge_key(row)), join_text(row), len(self._refs)
                 self._refs.append(RecordRef(summary.id, summary.version, len(text)))
-                self._kinds.append(kind)
+                self._merge_keys.append(kind)
                 self._numbers[summary.id] = number
                 self._clusters.put(number, text, kind)
 
@@ -128,23 +128,23 @@ class MergeCandidates:
         return merges
 
     async def find_groups(
-        self, index: KnowledgeIndex, find_like: FindLike | None = None
+        self, index: KnowledgeIndex, find_similar: FindSimilar | None = None
     ) -> AsyncIterator[list[RecordRef]]:
         """Yield groups of records that may say the same in other words, oldest first; each record is in one at most.
 
-        They share words, or `find_like` finds that their vectors are alike.
+        They share words, or `find_similar` finds that their vectors are similar.
         Yields an empty list for a record without a group. Records that are merged as near copies are left for the next
         slimming, because their text changes.
         """
         for number in range(len(self._refs)):
             await self._pace.pause()
-            group = await self._find_group(index, find_like, number) if number not in self._used else []
+            group = await self._find_group(index, find_similar, number) if number not in self._used else []
             if group:
                 group = sorted([number, *group])
                 self._used.update(group)
             yield [self._refs[item] for item in group]
 
-    def row(self, ref: RecordRef) -> Row:
+    def get_row(self, ref: RecordRef) -> Row:
         """Return the current row of a record."""
         return self._view.get(KNOWLEDGE, ref.id) or {}
 
@@ -154,13 +154,15 @@ class MergeCandidates:
         for part in _split_sources([(self._refs[number], 1.0) for number in cluster.copies]):
             yield Merge(into, [ref for ref, _ in part], MergeReason.DUPLICATE, 1.0)
         near: list[tuple[RecordRef, float]] = []
-        joined = self.row(into)
+        joined = self.get_row(into)
         for near_copy in cluster.near:
             ref = self._refs[near_copy.number]
-            if any(has_same_sentence(self.row(other), self.row(ref)) for other in [into, *(ref for ref, _ in near)]):
-                self.apart.append(([into.id, ref.id], _REWORDED))
-            elif (content := join_contents(joined, [self.row(ref)])) is None:
-                self.apart.append(([into.id, ref.id], _REORDERED))
+            if any(
+                has_same_sentence(self.get_row(other), self.get_row(ref)) for other in [into, *(ref for ref, _ in near)]
+            ):
+                self.left_to_model.append(([into.id, ref.id], _REWORDED))
+            elif (content := join_contents(joined, [self.get_row(ref)])) is None:
+                self.left_to_model.append(([into.id, ref.id], _REORDERED))
             else:
                 joined = {**joined, "content": content}
                 near.append((ref, near_copy.similarity))
@@ -169,14 +171,14 @@ class MergeCandidates:
             least = min(similarity for _, similarity in part)
             yield Merge(into, [ref for ref, _ in part], MergeReason.NEAR_DUPLICATE, least)
 
-    async def _find_group(self, index: KnowledgeIndex, find_like: FindLike | None, number: int) -> list[int]:
-        row = self.row(self._refs[number])
+    async def _find_group(self, index: KnowledgeIndex, find_similar: FindSimilar | None, number: int) -> list[int]:
+        row = self.get_row(self._refs[number])
         if not self._is_askable(number):
             return []
 
         def accept(summary: KnowledgeSummary) -> bool:
             other = self._numbers.get(summary.id, number)
-            return other != number and other not in self._used and self._kinds[other] == self._kinds[number]
+            return other != number and other not in self._used and self._merge_keys[other] == self._merge_keys[number]
 
         groups = [frozenset({table.facet("owner", row["owner"])})]
         found = await index.search(
@@ -185,9 +187,9 @@ class MergeCandidates:
         own = words(join_text(row))
         close = [hit.summary for hit in found.hits if self._has_common_words(own, hit.summary)]
         own_summary = find_record(self._view, row["id"])
-        if find_like is not None and own_summary is not None:
-            like = await find_like(self._ctx.account, own_summary, join_text(row), groups, accept, _NEIGHBOURS)
-            close = [*(summary for likeness, summary in like if likeness >= MIN_LIKENESS), *close]
+        if find_similar is not None and own_summary is not None:
+            similar = await find_similar(self._ctx.account, own_summary, join_text(row), groups, accept, _NEIGHBOURS)
+            close = [*(summary for similarity, summary in similar if similarity >= MIN_VECTOR_SIMILARITY), *close]
         numbers = dict.fromkeys(self._numbers[summary.id] for summary in close)
         return [other for other in numbers if self._is_askable(other)][:_NEIGHBOURS]
 
@@ -202,7 +204,7 @@ class MergeCandidates:
         other = words(join_text(self._view.get(KNOWLEDGE, summary.id) or {"task": "", "content": ""}))
         return jaccard(own, other) >= MIN_SHARED_WORDS
 
-    def _text_of(self, number: int) -> str | None:
+    def _get_text(self, number: int) -> str | None:
         # Runs in a thread: a row is replaced in one step. A changed record is detected before anything is written.
         row = self._view.get(KNOWLEDGE, self._refs[number].id)
         return None if row is None else join_text(row)
@@ -216,14 +218,10 @@ def find_unchanged(view: View, knowledge_id: str, version: int) -> KnowledgeSumm
 
 def can_merge(view: View, summary: KnowledgeSummary) -> bool:
     """Return whether a record may be merged with another."""
-    return (
-        summary.supersedes is None
-        and not find_replacements(view, summary.id)
-        and evidence.summary_quality(summary) >= 0
-    )
+    return summary.supersedes is None and not find_replacements(view, summary.id) and evidence.get_quality(summary) >= 0
 
 
-def kind_of(row: Row) -> str:
+def make_merge_key(row: Row) -> str:
     """Return what two records must have in common to be merged, as one string."""
     common = [row["tags"] if KnowledgeType.USER_PROFILE in row["types"] else None]
     for name in _MATCHING_FIELDS:
@@ -238,18 +236,18 @@ def join_text(row: Row) -> str:
 
 
 def split_into_parts(
-    items: Iterable[ItemT], most: int, measure: Callable[[ItemT], tuple[int, int]]
+    items: Iterable[ItemT], max_rows: int, measure: Callable[[ItemT], tuple[int, int]]
 ) -> list[list[ItemT]]:
-    """Split items into parts of at most `most` rows; several items have at most 100,000 characters together.
+    """Split items into parts of at most `max_rows` rows; several items have at most 100,000 characters together.
 
     `measure` returns the rows and the characters of an item.
     """
     parts: list[list[ItemT]] = []
-    rows, characters = most, 0
+    rows, characters = max_rows, 0
     for item in items:
         more_rows, more_characters = measure(item)
         rows, characters = rows + more_rows, characters + more_characters
-        if rows > most or characters > MAX_CHARACTERS:
+        if rows > max_rows or characters > MAX_CHARACTERS:
             parts.append([])
             rows, characters = more_rows, more_characters
         parts[-1].append(item)

@@ -43,7 +43,7 @@ from knowhub.knowledge.evolve.slim_plan import (
     split_into_parts,
 )
 from knowhub.knowledge.model import KNOWLEDGE
-from knowhub.knowledge.ports import FindLike, KnowledgeIndex
+from knowhub.knowledge.ports import FindSimilar, KnowledgeIndex
 
 OP = "slim_knowledge"
 MAX_REPORTED = 500
@@ -70,15 +70,15 @@ class SlimResult:
 class SlimOptions:
     """What slimming needs beside the records. `budget_s` is for one question to the model.
 
-    `note(ctx, calls)` records the calls that led to no merge; it must not raise. `find_like`
+    `record_calls(ctx, calls)` records the calls that led to no merge; it must not raise. `find_similar`
     finds records by meaning; None without an embedder.
     """
 
     ids: Ids
     chat_for: ChatFor
     budget_s: float
-    note: NoteCalls = discard_calls
-    find_like: FindLike | None = None
+    record_calls: NoteCalls = discard_calls
+    find_similar: FindSimilar | None = None
 
 
 @dataclass(slots=True)
@@ -134,7 +134,7 @@ class MergeReport:
             "characters_after": self.characters - self.removed_characters,
             "merged": self.merged[:MAX_REPORTED],
             "merged_count": len(self.merged),
-            "sources_by": {how.value: self.counts[how] for how in MergeReason},
+            "sources_by": {reason.value: self.counts[reason] for reason in MergeReason},
             "skipped": self.skipped[:MAX_REPORTED],
             "skipped_count": len(self.skipped),
             "families_asked": self.families_asked,
@@ -152,9 +152,9 @@ class MergeReport:
     def _add(self, merge: Merge, into: Row, rows: Sequence[Row]) -> None:
         survivor, *sources = rows
         self.survivors[merge.into.id] = survivor
-        self.counts[merge.how] += len(sources)
+        self.counts[merge.reason] += len(sources)
         self.removed_characters += _count_characters(into, *sources) - _count_characters(survivor)
-        entry: dict[str, Any] = {"into": merge.into.id, "sources": merge.ids[1:], "how": merge.how.value}
+        entry: dict[str, Any] = {"into": merge.into.id, "sources": merge.ids[1:], "how": merge.reason.value}
         if merge.similarity is not None:
             entry["similarity"] = merge.similarity
         if (survivor["task"], survivor["content"]) != (into["task"], into["content"]):
@@ -224,19 +224,19 @@ class Slimming:
                 result = SlimResult(report.as_answer(dry_run=dry_run))
             # The calls of a written merge are in its operation.
             logged = {id(call) for merge in merges for call in merge.calls} if is_written else set()
-            self._options.note(ctx, [call for call in advisor.calls if id(call) not in logged])
+            self._options.record_calls(ctx, [call for call in advisor.calls if id(call) not in logged])
             return result
 
     async def _ask_groups(self, advisor: MergeAdvisor, candidates: MergeCandidates, progress: Progress) -> None:
         if advisor.chat is None:
-            advisor.skipped += [make_skipped(ids, reason) for ids, reason in candidates.apart]
+            advisor.skipped += [make_skipped(ids, reason) for ids, reason in candidates.left_to_model]
             return
         count = 0
-        async for group in candidates.find_groups(self._index, self._options.find_like):
+        async for group in candidates.find_groups(self._index, self._options.find_similar):
             count += 1
             progress(count, len(candidates))
             if group:
-                await advisor.ask(advisor.chat, [(ref, candidates.row(ref)) for ref in group])
+                await advisor.ask(advisor.chat, [(ref, candidates.get_row(ref)) for ref in group])
             if advisor.is_done:
                 break
 

@@ -15,7 +15,7 @@ from knowhub.knowledge import evidence, record_rules, table
 from knowhub.knowledge.extract.existing_records import ExistingRecord, ExistingRecords, add_support, has_evidence_from
 from knowhub.knowledge.extract.model import CandidateStatus, ExtractionRequest, KnowledgeCandidate
 from knowhub.knowledge.model import KNOWLEDGE, Feedback, NewKnowledge
-from knowhub.knowledge.table import find_by_dedup_key, find_replacements
+from knowhub.knowledge.visibility import list_visible_duplicates, list_visible_replacements
 
 _MAX_MESSAGE_IDS = 50
 _MAX_CASE_CHARS = 4_096
@@ -73,7 +73,7 @@ class CandidateMerge:
             return make_result(candidate, CandidateStatus.KNOWN, row_id, "its message was counted before")
         if not candidate.is_said_by_user:
             return make_result(candidate, CandidateStatus.KNOWN, row_id, "an agent that says it again is no evidence")
-        case = self._case(candidate, "said again")
+        case = self._make_case(candidate, "said again")
         # A model's update says again what of the record still holds.
         is_update = candidate.same_as == row_id
         after = add_support(same.row, candidate.content, case, self._view.now, replaces=is_update)
@@ -87,7 +87,7 @@ class CandidateMerge:
         """
         row = self._make_row(candidate, conflict.row["id"])
         if conflict.audience <= self._records.audience:
-            case = Feedback(harmful_case=self._case(candidate, "contradicted"))
+            case = Feedback(harmful_case=self._make_case(candidate, "contradicted"))
             after = evidence.with_feedback(conflict.row, case, self._view.now)
             self._put(after)
         self._put(row)
@@ -101,7 +101,7 @@ class CandidateMerge:
         if not candidate.is_said_by_user or not ended.audience <= self._records.audience:
             reason = "only its readers' own words end a record"
             return make_result(candidate, CandidateStatus.CONTRADICTED, row_id, reason)
-        case = Feedback(harmful_case=self._case(candidate, "forgotten"))
+        case = Feedback(harmful_case=self._make_case(candidate, "forgotten"))
         after = evidence.with_feedback(ended.row, case, self._view.now)
         self._put({**after, "valid_to": clock.iso(self._view.now)})
         return make_result(candidate, CandidateStatus.ENDED, row_id)
@@ -119,16 +119,16 @@ class CandidateMerge:
             tags=tags,
             scopes=self._records.scopes,
             message_id=ids[-1] if ids else None,
-            source=self._source(candidate),
+            source=self._make_source(candidate),
             supersedes=supersedes,
         )
 
         def is_used(row_id: str) -> bool:
             return row_id in self.rows or self._view.raw(KNOWLEDGE, row_id) is not None
 
-        return record_rules.new_row(new, knowledge_id(self._view.now, self._ids, is_used), self._view.now, self._ctx)
+        return record_rules.make_row(new, knowledge_id(self._view.now, self._ids, is_used), self._view.now, self._ctx)
 
-    def _source(self, candidate: KnowledgeCandidate) -> dict[str, Any]:
+    def _make_source(self, candidate: KnowledgeCandidate) -> dict[str, Any]:
         last = self._request.messages[candidate.cited[-1]]
         named = {kind: entity for kind, _, entity in (item.partition(":") for item in sorted(self._ctx.own))}
         is_named = not self._ctx.is_root
@@ -140,7 +140,7 @@ class CandidateMerge:
             "timestamp": last.timestamp,
         }
 
-    def _case(self, candidate: KnowledgeCandidate, outcome: str) -> dict[str, Any]:
+    def _make_case(self, candidate: KnowledgeCandidate, outcome: str) -> dict[str, Any]:
         last = self._request.messages[candidate.cited[-1]]
         case = {
             "task": "extraction",
@@ -154,11 +154,9 @@ class CandidateMerge:
 
     def _find_exact_match(self, row: Row) -> str | None:
         """Return the id of a live, current record with the same text."""
-        for summary in find_by_dedup_key(self._view, table.dedup_key(row)):
-            is_replaced = any(self._ctx.sees(newer.audience) for newer in find_replacements(self._view, summary.id))
-            if self._ctx.sees(summary.audience) and not is_replaced:
-                return summary.id
-        return None
+        equal = list_visible_duplicates(self._view, self._ctx, table.make_dedup_key(row))
+        current = (item.id for item in equal if not list_visible_replacements(self._view, self._ctx, item.id))
+        return next(current, None)
 
     def _put(self, row: Row) -> None:
         before = self._view.get(KNOWLEDGE, row["id"])

@@ -10,18 +10,17 @@ from knowhub.conversations.recalled import list_plain_lines, normalize_words
 from knowhub.conversations.sentences import Fold
 from knowhub.conversations.statements import read_values
 from knowhub.core import scopes
-from knowhub.core.near_duplicates import jaccard, shingles, words
+from knowhub.core.near_duplicates import MIN_SIMILARITY, jaccard, shingles, words
 from knowhub.core.operation import Row, View
 from knowhub.core.request_context import RequestContext
 from knowhub.knowledge import evidence, table
 from knowhub.knowledge.extract.model import PROFILE_CATEGORIES, CandidateCategory, KnowledgeCandidate
 from knowhub.knowledge.facts import have_same_words
 from knowhub.knowledge.model import KNOWLEDGE, Feedback, KnowledgeSummary, ListQuery
-from knowhub.knowledge.table import find_record, find_replacements, list_records
+from knowhub.knowledge.table import find_record, list_records
+from knowhub.knowledge.visibility import list_visible_replacements
 
 LOOKED_AT = 300
-# Records are the same if they share most of their word pairs.
-_SAME = 0.8
 _CATEGORIES = frozenset(table.facet("tag.category", category) for category in CandidateCategory)
 _MAX_CONTENT_CHARS: Final = 2_000
 # A user repeats a record with its label.
@@ -124,7 +123,9 @@ class ExistingRecords:
         found = [
             (share, stored)
             for share, stored in alike
-            if share >= _SAME and stored.audience == self.audience and is_related(candidate.category, stored.category)
+            if share >= MIN_SIMILARITY
+            and stored.audience == self.audience
+            and is_related(candidate.category, stored.category)
         ]
         return max(found, key=lambda pair: pair[0], default=(0.0, None))[1]
 
@@ -139,9 +140,8 @@ class ExistingRecords:
         return min(conflicts, key=lambda stored: stored.audience != self.audience, default=None)
 
     def _is_current(self, view: View, summary: KnowledgeSummary) -> bool:
-        newer = find_replacements(view, summary.id)
-        over = summary.valid_to is not None and summary.valid_to <= view.now
-        return not over and not any(self._ctx.sees(item.audience) for item in newer)
+        is_over = summary.valid_to is not None and summary.valid_to <= view.now
+        return not is_over and not list_visible_replacements(view, self._ctx, summary.id)
 
     def find_named_record(self, candidate: KnowledgeCandidate, knowledge_id: str | None) -> ExistingRecord | None:
         """Return the current record that a model points at, if a candidate can be about it."""
@@ -155,13 +155,13 @@ class ExistingRecords:
             return 1.0
         values = self._get_values(stored.text)
         if candidate.values and dict(candidate.values) == values:
-            return _SAME
+            return MIN_SIMILARITY
         # Whoever says that something is not so any more does not say it again.
         if self._has_conflict(candidate, values):
             return 0.0
         share = jaccard(self._get_shingles(candidate.content), self._get_shingles(stored.text))
         # Two texts that share most words may differ in the word that counts: a figure, a name, a "not".
-        return share if share < _SAME or have_same_words(candidate.content, stored.text) else 0.0
+        return share if share < MIN_SIMILARITY or have_same_words(candidate.content, stored.text) else 0.0
 
     def _has_conflict(self, candidate: KnowledgeCandidate, values: dict[str, str]) -> bool:
         # A longer form of a value is the same value.

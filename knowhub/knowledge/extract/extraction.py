@@ -59,11 +59,11 @@ _WRITTEN = (CandidateStatus.NEW, CandidateStatus.MERGED, CandidateStatus.CHANGED
 class ExtractionOptions:
     """`budget_s` is for all questions to the model, retries included.
 
-    `fold` maps variants of a character to one, such as traditional to simplified Chinese. `similar` finds records that
-    may say the same as a text.
+    `index` finds records that may say the same as a text, by words and by meaning. `fold` maps variants of a character
+    to one, such as traditional to simplified Chinese.
     """
 
-    similar: KnowledgeIndex
+    index: KnowledgeIndex
     budget_s: float = 30.0
     fold: Fold = str
 
@@ -95,13 +95,13 @@ class KnowledgeExtraction:
     def __init__(
         self,
         store: HistoryStore,
-        index: KnowledgeIndex,
+        word_index: KnowledgeIndex,
         ids: Ids,
         chat: ChatModel | None,
         options: ExtractionOptions,
     ) -> None:
         self._store = store
-        self._index = index
+        self._word_index = word_index
         self._ids = ids
         self._chat = chat
         self._options = options
@@ -175,7 +175,7 @@ class KnowledgeExtraction:
     ) -> tuple[list[KnowledgeCandidate], list[RefusedChange]]:
         """Return what a model finds in one part, and what of it is not believed. Raises ChatFailed."""
         shown = messages[part.shown : part.end]
-        # A model may point at the records that are like what the user says, and at the newest.
+        # A model may point at the records that are similar to what the user says, and at the newest.
         await self._include_similar(ctx, records, list_said(messages[part.first : part.end]))
         known = records.list_about_user(MAX_KNOWN)
         ids = [stored.row["id"] for stored in known]
@@ -195,10 +195,10 @@ class KnowledgeExtraction:
         return candidates, refused
 
     async def _include_similar(self, ctx: RequestContext, records: ExistingRecords, texts: Sequence[str]) -> None:
-        """Include the records that are most like the texts, by words and by meaning, however old they are."""
+        """Include the records that are most similar to the texts, by words and by meaning, however old they are."""
 
         def search(text: str) -> Awaitable[SearchHits[KnowledgeSummary]]:
-            return self._options.similar.search(
+            return self._options.index.search(
                 ctx.account, text, records.filters, lambda summary: summary.live, SIMILAR_TO_A_TEXT
             )
 
@@ -222,7 +222,7 @@ class KnowledgeExtraction:
                 continue
             # A search need not wait; give other requests a turn.
             await asyncio.sleep(0)
-            found = await self._index.search(
+            found = await self._word_index.search(
                 ctx.account, candidate.content, groups, lambda summary: summary.live, _RECALL_CANDIDATES
             )
             view = self._store.view(ctx.account)

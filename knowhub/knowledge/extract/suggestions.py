@@ -24,7 +24,7 @@ def suggest_resources(number: int, message: Message) -> Iterator[ResourceSuggest
     ]
     if _COOKIE.search(message.content):
         offers.append(("cookie", "cookies/site", "Cookie from a conversation", "a cookie header"))
-    for language, lines in _code_blocks(message.content):
+    for language, lines in _iter_code_blocks(message.content):
         if lines >= _MIN_CODE_LINES:
             shown = f"{lines} lines of {language}"
             offers.append(("code", f"code/{language}/snippet", "Code from a conversation", shown))
@@ -32,7 +32,7 @@ def suggest_resources(number: int, message: Message) -> Iterator[ResourceSuggest
         yield ResourceSuggestion(content_type, suggested_id, title, number, message.message_id, shown)
 
 
-def _code_blocks(text: str) -> Iterator[tuple[str, int]]:
+def _iter_code_blocks(text: str) -> Iterator[tuple[str, int]]:
     """Yield the language and the number of lines of each fenced block."""
     opened: re.Match[str] | None = None
     for fence in _FENCE.finditer(text):

@@ -8,7 +8,7 @@ from knowhub.core.operation import Row, View
 from knowhub.core.request_context import RequestContext
 from knowhub.knowledge import table
 from knowhub.knowledge.model import KNOWLEDGE, KnowledgeSummary, SearchQuery
-from knowhub.knowledge.table import find_replacements
+from knowhub.knowledge.visibility import list_visible_replacements
 
 ALREADY_SHOWN = "already_shown"
 OVER_BUDGET = "over_budget"
@@ -20,7 +20,7 @@ _MAX_EXPLAINED = 50
 class SearchFilter:
     """The rules of one search at one moment. It remembers which rule dropped which record.
 
-    `as_of` is in seconds since the epoch; `shown_ids` are dropped, too.
+    `as_of` is in seconds since the epoch; `shown_ids` were shown before, and are dropped.
     """
 
     view: View
@@ -34,17 +34,17 @@ class SearchFilter:
         """Return the row of a record that was found."""
         return self.view.get(KNOWLEDGE, knowledge_id) or {}
 
-    def groups(self) -> list[frozenset[str]]:
+    def make_groups(self) -> list[frozenset[str]]:
         """Return the facet filters: visibility first, then those of the query."""
         return table.limit_to_visible(self.query.filters, self.ctx)
 
-    def accept(self, summary: KnowledgeSummary, *, is_noted: bool = True) -> bool:
-        """Return whether a relevant record passes; remember the rule that it breaks, if that is to be noted."""
+    def accept(self, summary: KnowledgeSummary, *, is_reported: bool = True) -> bool:
+        """Return whether a relevant record passes; remember the rule that it breaks, if `is_reported`."""
         # A hidden record is dropped before a rule could name it.
         if not summary.live or not self.ctx.sees(summary.audience):
             return False
         rule = self._find_rule(summary)
-        if rule is not None and is_noted:
+        if rule is not None and is_reported:
             self.drop(summary.id, rule)
         return rule is None
 
@@ -67,7 +67,7 @@ class SearchFilter:
             rule = "not_yet_valid"
         elif summary.valid_to is not None and self.as_of >= summary.valid_to:
             rule = "no_longer_valid"
-        elif may_begin_later and self.as_of < _effective_from(summary):
+        elif may_begin_later and self.as_of < _get_start(summary):
             rule = "not_yet_valid"
         elif self._is_superseded(summary):
             rule = "superseded"
@@ -80,13 +80,10 @@ class SearchFilter:
         return rule
 
     def _is_superseded(self, summary: KnowledgeSummary) -> bool:
-        # A record that the caller cannot see must not hide another record.
-        return any(
-            newer.id != summary.id and self.ctx.sees(newer.audience) and _effective_from(newer) <= self.as_of
-            for newer in find_replacements(self.view, summary.id)
-        )
+        newer = list_visible_replacements(self.view, self.ctx, summary.id)
+        return any(_get_start(replacement) <= self.as_of for replacement in newer)
 
 
-def _effective_from(newer: KnowledgeSummary) -> float:
+def _get_start(newer: KnowledgeSummary) -> float:
     """Return when a record begins to count: its `valid_from`, else its creation."""
     return newer.created_at if newer.valid_from is None else newer.valid_from

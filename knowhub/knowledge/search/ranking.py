@@ -1,7 +1,8 @@
 """The ranking of search results: relevance first, moved within bounds by evidence and by age.
 
-1. Relevance is the share of the score that a record could reach for the query: 0 to 1, comparable between queries.
-2. A record below the floor is not about the query and is left out, unless a model picked it.
+1. Relevance is the score of a record by words and meaning, as a share of the highest one that the query allows: 0 to
+   1, comparable between queries. Records that a model placed have 1, 0.75, 0.56 … in the place of it, in their order.
+2. A record below the floor is not about the query. It is left out before the ranking, unless a model picked it.
 3. `worth = relevance × evidence × weak evidence × newer` orders the rest. `evidence` is (estimated share of helpful
    votes ÷ mean share of the candidates)², within bounds. No record is hidden by votes.
 4. A record that says the same as an older one, and is at least half as relevant, comes before it, whatever votes the
@@ -20,17 +21,25 @@ from typing import Final
 from knowhub.core import scopes
 from knowhub.core.near_duplicates import list_substitutions, normalize_text, shingles
 from knowhub.core.operation import Row
-from knowhub.core.recall import SearchHit
+from knowhub.core.recall import StageScore
 from knowhub.core.request_context import RequestContext
 from knowhub.knowledge.evidence import (
     DEFAULT_HALF_LIFE_DAYS,
-    NO_EVIDENCE,
+    NO_VOTES,
     PRIOR_WEIGHT,
-    Evidence,
+    VoteWeights,
+    get_quality,
     sum_votes,
-    summary_quality,
 )
-from knowhub.knowledge.model import RERANK, ROUTING, KnowledgeSummary, KnowledgeType, Order, WeighedVote
+from knowhub.knowledge.model import (
+    RERANK,
+    ROUTING,
+    KnowledgeSummary,
+    KnowledgeType,
+    Order,
+    UnattributedRuns,
+    WeighedVote,
+)
 
 # The least share of the score that the rarest words of a query could reach. What shares only a common word or character
 # with the query has less. Above it, right records are lost where questions are long.
@@ -65,14 +74,33 @@ _POOL_FACTOR, _POOL_LEAST = 2, 12
 
 
 @dataclass(frozen=True, slots=True)
-class RankedHit:
-    """A hit with its place: `worth` is the product of `relevance` and the other three figures."""
+class RecordHit:
+    """A record that may be in the result, with its relevance by words and meaning, and the stages it came by."""
 
-    hit: SearchHit[KnowledgeSummary]
+    summary: KnowledgeSummary
+    relevance: float = 0.0
+    stages: tuple[StageScore, ...] = ()
+
+    @property
+    def is_placed_by_model(self) -> bool:
+        """Return whether a router or a reranker decided its place."""
+        # The stage of a model comes last.
+        return bool(self.stages) and self.stages[-1].stage in _MODEL_STAGES
+
+
+@dataclass(frozen=True, slots=True)
+class RankedHit:
+    """A hit with what orders it: `worth`, the product of `relevance` and three factors near 1.
+
+    `relevance` is that of the hit, or a share of 1 by the place that a model gave it. `evidence` comes from votes,
+    `weak_evidence` from runs that did not say what helped; `newer` raises a record above an older one of its subject.
+    """
+
+    hit: RecordHit
     relevance: float
-    votes: Evidence = NO_EVIDENCE
+    votes: VoteWeights = NO_VOTES
     evidence: float = 1.0
-    weak: float = 1.0
+    weak_evidence: float = 1.0
     newer: float = 1.0
 
     @property
@@ -83,51 +111,49 @@ class RankedHit:
     @property
     def worth(self) -> float:
         """Return the figure that orders results."""
-        return self.relevance * self.evidence * self.weak * self.newer
+        return self.relevance * self.evidence * self.weak_evidence * self.newer
 
 
 @dataclass(frozen=True, slots=True)
 class RankingInputs:
     """What the ranking reads.
 
-    `row` returns a record by its id, `match_terms` the terms of the query that a text has.
+    `get_row` returns a record by its id, `match_terms` the terms of the query that a text has.
     """
 
     ctx: RequestContext
     order: Order
     top_k: int
     now: float
-    row: Callable[[str], Row]
+    get_row: Callable[[str], Row]
     match_terms: Callable[[str], Sequence[str]]
-    min_relevance: float = 0.0
     half_life_days: float = DEFAULT_HALF_LIFE_DAYS
 
 
-def pool_size(top_k: int) -> int:
+def get_pool_size(top_k: int) -> int:
     """Return how many hits the ranking reads."""
     return max(_POOL_FACTOR * top_k, _POOL_LEAST)
 
 
-def rank_hits(hits: Sequence[SearchHit[KnowledgeSummary]], inputs: RankingInputs) -> list[RankedHit]:
+def rank_hits(hits: Sequence[RecordHit], inputs: RankingInputs) -> list[RankedHit]:
     """Return the `top_k` hits to show, best first; `hits` come most relevant first."""
-    relevant = [ranked for ranked in _decide_relevance(hits) if ranked.relevance >= inputs.min_relevance]
-    pool = _apply_evidence(relevant, inputs)
+    pool = _apply_evidence(_decide_relevance(hits), inputs)
     if inputs.order is Order.RELEVANCE:
         return sorted(pool, key=lambda ranked: -ranked.relevance)[: inputs.top_k]
     if inputs.order is Order.QUALITY:
-        return sorted(pool, key=lambda ranked: -summary_quality(ranked.summary))[: inputs.top_k]
-    ordered = sorted(_rank_new_first(pool, inputs), key=_sort_key)
+        return sorted(pool, key=lambda ranked: -get_quality(ranked.summary))[: inputs.top_k]
+    ordered = sorted(_raise_newer_records(pool, inputs), key=_sort_key)
     if inputs.order is Order.SCOPE:
         return sorted(ordered[: inputs.top_k], key=lambda ranked: _rank_scope(ranked.summary, inputs.ctx))
     return _prefer_near_scopes(ordered, inputs.ctx)[: inputs.top_k]
 
 
-def _decide_relevance(hits: Sequence[SearchHit[KnowledgeSummary]]) -> list[RankedHit]:
+def _decide_relevance(hits: Sequence[RecordHit]) -> list[RankedHit]:
     """Let a model that ordered hits decide how relevant they are. The others are less relevant than all of these."""
     ranked: list[RankedHit] = []
     step = 1.0
     for hit in hits:
-        if _is_by_model(hit):
+        if hit.is_placed_by_model:
             ranked.append(RankedHit(hit, step))
             step *= _MODEL_STEP
         else:
@@ -135,45 +161,53 @@ def _decide_relevance(hits: Sequence[SearchHit[KnowledgeSummary]]) -> list[Ranke
     return ranked
 
 
-def _is_by_model(hit: SearchHit[KnowledgeSummary]) -> bool:
-    # The stage of a model comes last.
-    return bool(hit.parts) and hit.parts[-1].stage in _MODEL_STAGES
-
-
 def _apply_evidence(pool: Sequence[RankedHit], inputs: RankingInputs) -> list[RankedHit]:
-    if not any(ranked.summary.votes or any(ranked.summary.weak) for ranked in pool):
+    """Weigh the hits by their votes, and by the runs that did not say what helped."""
+    if not any(ranked.summary.votes or any(ranked.summary.unattributed_runs) for ranked in pool):
         return list(pool)
-    cast: dict[bytes, tuple[WeighedVote, ...]] = {}
-    for ranked in pool:
-        # Equal records share their votes: a copy does not begin anew.
-        cast[ranked.summary.dedup_key] = cast.get(ranked.summary.dedup_key, ()) + ranked.summary.votes
-    votes = {key: sum_votes(found, inputs.now, inputs.half_life_days) for key, found in cast.items()}
-    helpful = sum(found.helpful for found in votes.values())
-    against = sum(found.harmful + found.passed_over for found in votes.values())
-    mean = (helpful + PRIOR_WEIGHT / 2) / (helpful + against + PRIOR_WEIGHT)
-    successes = sum(ranked.summary.weak[0] for ranked in pool)
-    runs = sum(sum(ranked.summary.weak) for ranked in pool)
+    votes = _sum_shared_votes(pool, inputs)
+    helpful = sum(item.helpful for item in votes.values())
+    against = sum(item.harmful + item.passed_over for item in votes.values())
+    mean_share = (helpful + PRIOR_WEIGHT / 2) / (helpful + against + PRIOR_WEIGHT)
+    all_runs = UnattributedRuns(
+        sum(ranked.summary.unattributed_runs.succeeded for ranked in pool),
+        sum(ranked.summary.unattributed_runs.failed for ranked in pool),
+    )
 
     def weigh(ranked: RankedHit) -> RankedHit:
-        found = votes[ranked.summary.dedup_key]
-        evidence = (found.estimate(mean) / mean) ** _POWER
-        success, failure = ranked.summary.weak
-        by_model = _is_by_model(ranked.hit)
-        least, most = (_MIN_OF_MODEL, _MAX_OF_MODEL) if by_model else (_MIN_EVIDENCE, _MAX_EVIDENCE)
-        # How the goals fare that were not shown this record.
-        others = (successes - success + _WEAK_PRIOR / 2) / (runs - success - failure + _WEAK_PRIOR)
-        weak = (success + _WEAK_PRIOR * others) / (success + failure + _WEAK_PRIOR) / others
+        own_votes = votes[ranked.summary.dedup_key]
+        evidence = (own_votes.estimate(mean_share) / mean_share) ** _POWER
+        if ranked.hit.is_placed_by_model:
+            return replace(ranked, votes=own_votes, evidence=_clamp(evidence, _MIN_OF_MODEL, _MAX_OF_MODEL))
         return replace(
             ranked,
-            votes=found,
-            evidence=min(most, max(least, evidence)),
-            weak=1.0 if by_model else min(_MAX_WEAK, max(_MIN_WEAK, weak)),
+            votes=own_votes,
+            evidence=_clamp(evidence, _MIN_EVIDENCE, _MAX_EVIDENCE),
+            weak_evidence=_clamp(_weigh_runs(ranked.summary.unattributed_runs, all_runs), _MIN_WEAK, _MAX_WEAK),
         )
 
     return [weigh(ranked) for ranked in pool]
 
 
-def _rank_new_first(pool: Sequence[RankedHit], inputs: RankingInputs) -> list[RankedHit]:
+def _sum_shared_votes(pool: Sequence[RankedHit], inputs: RankingInputs) -> dict[bytes, VoteWeights]:
+    """Return the weight of the votes by the key of equal records, which share them: a copy does not begin anew."""
+    shared: dict[bytes, tuple[WeighedVote, ...]] = {}
+    for ranked in pool:
+        shared[ranked.summary.dedup_key] = shared.get(ranked.summary.dedup_key, ()) + ranked.summary.votes
+    return {key: sum_votes(votes, inputs.now, inputs.half_life_days) for key, votes in shared.items()}
+
+
+def _weigh_runs(own: UnattributedRuns, all_runs: UnattributedRuns) -> float:
+    """Return the estimated share of success in the runs of a record, divided by that in the runs of the others."""
+    others = (all_runs.succeeded - own.succeeded + _WEAK_PRIOR / 2) / (sum(all_runs) - sum(own) + _WEAK_PRIOR)
+    return (own.succeeded + _WEAK_PRIOR * others) / (sum(own) + _WEAK_PRIOR) / others
+
+
+def _clamp(value: float, least: float, greatest: float) -> float:
+    return min(greatest, max(least, value))
+
+
+def _raise_newer_records(pool: Sequence[RankedHit], inputs: RankingInputs) -> list[RankedHit]:
     """Raise each record that says the same as an older one that is shown, and would come behind it."""
     tasks = _TaskComparison(inputs)
     # What is not shown needs no record before it.
@@ -205,13 +239,13 @@ class _TaskComparison:
     """Compares the tasks of records by what a query asks. Each record is read once, each text matched once."""
 
     def __init__(self, inputs: RankingInputs) -> None:
-        self._row = cache(inputs.row)
+        self._get_row = cache(inputs.get_row)
         self._match = cache(lambda text: frozenset(inputs.match_terms(text)))
         self._split = cache(shingles)
 
     def is_same(self, new: str, old: str) -> bool:
         """Return whether a newer record is about the same task as an older one. Both are given by their ids."""
-        newer, older = self._row(new), self._row(old)
+        newer, older = self._get_row(new), self._get_row(old)
         new_task, old_task = (str(row["task"] or row["content"]) for row in (newer, older))
         fewest = min(len(self._split(new_task)), len(self._split(old_task)))
         if fewest < _MIN_PAIRS:

@@ -1,4 +1,12 @@
-"""Search: recall, models, filters and ranking, in that order; and the profile of the caller."""
+"""Search, from a question to ordered results, and the profile of the caller.
+
+1. The index recalls records with a score. Filters (`SearchFilter`) are applied there. The score as a share of the
+   highest one that the question allows is the relevance (`SearchHits.get_relevance`).
+2. A router may pick among them; if none does, what is below the floor is left out. Then a reranker may order them
+   (`HitPool`).
+3. Relevance, votes, runs and age order them (`ranking.rank_hits`), and the best `top_k` remain.
+4. A budget of tokens may leave out more. What is answered is recorded as shown, for the outcome of the goal.
+"""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -9,10 +17,10 @@ from typing import Any, Final
 from knowhub.core import scopes
 from knowhub.core.clock import Clock
 from knowhub.core.operation import HistoryStore
-from knowhub.core.recall import LEXICAL, SearchHit, SearchHits, StageScore, get_visible_lag
+from knowhub.core.recall import SearchHits, get_visible_lag
 from knowhub.core.request_context import RequestContext
 from knowhub.knowledge import table
-from knowhub.knowledge.evidence import DEFAULT_HALF_LIFE_DAYS, SUNK_WARNING, is_sunk, sum_votes, summary_quality
+from knowhub.knowledge.evidence import DEFAULT_HALF_LIFE_DAYS, DOWNVOTED_WARNING, get_quality, is_downvoted, sum_votes
 from knowhub.knowledge.impressions import ImpressionLog, ImpressionScope
 from knowhub.knowledge.model import (
     RECORD_FIELDS,
@@ -25,7 +33,7 @@ from knowhub.knowledge.model import (
 from knowhub.knowledge.ports import KnowledgeIndex
 from knowhub.knowledge.search import ranking
 from knowhub.knowledge.search.filters import OVER_BUDGET, SearchFilter
-from knowhub.knowledge.search.ranking import RankedHit, RankingInputs
+from knowhub.knowledge.search.ranking import RankedHit, RankingInputs, RecordHit
 from knowhub.knowledge.search.routing import HitPool, KnowledgeReranking, Router
 from knowhub.knowledge.table import list_records
 from knowhub.knowledge.visibility import render_record_json
@@ -47,8 +55,8 @@ _WIDE_FROM: Final = "\u1100"
 class SearchOptions:
     """What a search needs beside the records and their index.
 
-    `floor` is the least relevance of a result to the rarest words of a query, `half_life_days` the age at which a vote
-    weighs half.
+    `floor` is the share of the sufficient score below which a record is not about the query (`SearchHits.get_floor`),
+    `half_life_days` the age at which a vote weighs half.
     """
 
     impressions: ImpressionLog
@@ -76,30 +84,17 @@ class KnowledgeRetrieval:
         scope, impressions = ImpressionScope(query.session_id, query.goal_id), self._options.impressions
         known = impressions.list_shown(ctx, scope) if scope.is_named else {}
         now = self._clock.now()
-        as_of, unwanted = now if query.as_of is None else query.as_of, frozenset(known if query.unseen else ())
-        rules = SearchFilter(self._store.view(ctx.account), ctx, query, as_of, unwanted)
-        router, reranking = self._options.router, self._options.reranking
-        read_by_models = (router.most_candidates if router else 0, reranking.most if reranking else 0)
-        limit = max(ranking.pool_size(query.top_k), *read_by_models)
-        recalled = await self._index.search(ctx.account, query.text, rules.groups(), rules.accept, limit)
-        floor = query.min_relevance
-        if floor is None:
-            share = self._options.floor if query.floor is None else query.floor
-            floor = share * recalled.enough / recalled.reach
-        pool = HitPool(rules, _scale_relevance(recalled))
-        if router is not None and query.asks_models:
-            await pool.route(router, floor)
-        if pool.routed is None:
-            pool.drop_under(floor)
-        if reranking is not None and query.asks_models:
-            await pool.rerank(reranking)
-        hits = _apply_budget(rules, ranking.rank_hits(pool.hits, self._make_inputs(rules, now)))
-        records = [self._render(rules, hit) for hit in hits]
-        ids = [hit.summary.id for hit in hits]
+        as_of, skipped_ids = now if query.as_of is None else query.as_of, frozenset(known if query.unseen else ())
+        rules = SearchFilter(self._store.view(ctx.account), ctx, query, as_of, skipped_ids)
+        recalled = await self._recall(rules)
+        pool = await self._select(rules, recalled)
+        ranked = _apply_budget(rules, ranking.rank_hits(pool.hits, self._make_inputs(rules, now)))
+        records = [self._render(rules, hit) for hit in ranked]
+        ids = [hit.summary.id for hit in ranked]
         if scope.is_named:
             tags = impressions.tag_ids(ctx, scope, ids)
             records = [{**record, "shown": record["id"] in known, "tag": tags.get(record["id"])} for record in records]
-            impressions.note(ctx, scope, ids)
+            impressions.record(ctx, scope, ids)
         return KnowledgeSearchResult(
             records,
             get_visible_lag(ctx, recalled.index_lag),
@@ -109,6 +104,30 @@ class KnowledgeRetrieval:
             pool.routed,
             pool.dropped,
         )
+
+    async def _recall(self, rules: SearchFilter) -> SearchHits[KnowledgeSummary]:
+        """Return the best hits by words and meaning: as many as the ranking and the models read."""
+        router, reranking = self._options.router, self._options.reranking
+        read_by_models = (router.max_candidates if router else 0, reranking.max_records if reranking else 0)
+        limit = max(ranking.get_pool_size(rules.query.top_k), *read_by_models)
+        return await self._index.search(rules.ctx.account, rules.query.text, rules.make_groups(), rules.accept, limit)
+
+    async def _select(self, rules: SearchFilter, recalled: SearchHits[KnowledgeSummary]) -> HitPool:
+        """Return the hits that are about the question, by the floor or by a model."""
+        query, router, reranking = rules.query, self._options.router, self._options.reranking
+        floor = query.min_relevance
+        if floor is None:
+            floor = recalled.get_floor(self._options.floor if query.floor is None else query.floor)
+        hits = [RecordHit(hit.summary, recalled.get_relevance(hit), hit.stages) for hit in recalled.hits]
+        pool = HitPool(rules, hits)
+        if router is not None and query.asks_models:
+            await pool.route(router, floor)
+        # A model needs no floor to leave out what does not fit. What the caller asks for holds for its picks too.
+        if pool.routed is None or query.min_relevance is not None:
+            pool.drop_under(floor)
+        if reranking is not None and query.asks_models:
+            await pool.rerank(reranking)
+        return pool
 
     def _make_inputs(self, rules: SearchFilter, now: float) -> RankingInputs:
         query = rules.query
@@ -123,7 +142,6 @@ class KnowledgeRetrieval:
             now,
             rules.get_row,
             match_terms,
-            query.min_relevance or 0.0,
             self._options.half_life_days,
         )
 
@@ -132,10 +150,10 @@ class KnowledgeRetrieval:
         record = {name: row[name] for name in _FIELDS}
         votes = {"helpful": round(hit.votes.helpful, 2), "harmful": round(hit.votes.harmful, 2)}
         record["eval"] = {**{name: row["eval"][name] for name in _EVAL_FIELDS}, "effective": votes}
-        record["quality_score"] = summary_quality(hit.summary)
+        record["quality_score"] = get_quality(hit.summary)
         record["relevance"] = round(min(1.0, hit.relevance), _SCORE_DIGITS)
-        if is_sunk(hit.summary.score, hit.votes):
-            record["warning"] = SUNK_WARNING
+        if is_downvoted(hit.summary.score, hit.votes):
+            record["warning"] = DOWNVOTED_WARNING
         if query.budget_tokens is not None:
             task = truncate_to(row["task"], query.budget_tokens)
             content = truncate_to(row["content"], query.budget_tokens - estimate_tokens(task))
@@ -203,15 +221,6 @@ def select_within(costs: Sequence[int], budget: int) -> list[int]:
     return selected
 
 
-def _scale_relevance(recalled: SearchHits[KnowledgeSummary]) -> list[SearchHit[KnowledgeSummary]]:
-    """Return the hits with their relevance as a share of what is reachable, and with what stage found them."""
-    # An index over words alone leaves `parts` empty.
-    return [
-        SearchHit(hit.summary, hit.relevance / recalled.reach, hit.parts or (StageScore(LEXICAL, rank, hit.relevance),))
-        for rank, hit in enumerate(recalled.hits, 1)
-    ]
-
-
 def _apply_budget(rules: SearchFilter, selected: Sequence[RankedHit]) -> Sequence[RankedHit]:
     """Return the hits whose texts fit the token budget together, better ones first; always the best one."""
     if rules.query.budget_tokens is None:
@@ -238,13 +247,18 @@ def _explain_hit(rules: SearchFilter, ranked: RankedHit, matched: Sequence[str])
     summary, visible = ranked.summary, rules.ctx.visible
     stages = [
         {
-            "stage": part.stage,
-            "rank": part.rank,
-            "score": None if part.score is None else round(part.score, _SCORE_DIGITS),
+            "stage": stage.stage,
+            "rank": stage.rank,
+            "score": None if stage.score is None else round(stage.score, _SCORE_DIGITS),
         }
-        for part in ranked.hit.parts
+        for stage in ranked.hit.stages
     ]
-    factors = {"relevance": ranked.relevance, "evidence": ranked.evidence, "weak": ranked.weak, "newer": ranked.newer}
+    factors = {
+        "relevance": ranked.relevance,
+        "evidence": ranked.evidence,
+        "weak": ranked.weak_evidence,
+        "newer": ranked.newer,
+    }
     return {
         "recall": {**stages[0], "matched": matched},
         "stages": stages,
@@ -258,7 +272,7 @@ def _explain_hit(rules: SearchFilter, ranked: RankedHit, matched: Sequence[str])
             "helpful": summary.helpful,
             "harmful": summary.harmful,
             "formula": "score + helpful - 2.0*harmful",
-            "quality_score": summary_quality(summary),
+            "quality_score": get_quality(summary),
         },
         "scope": {
             "seen_by": scopes.best(summary.scopes, summary.owner, visible),

@@ -8,10 +8,11 @@ from knowhub.core.background_writes import NoteCalls
 from knowhub.core.language_models import ChatFailed, ChatModel, ChatRequest, Reranker, rank_texts
 from knowhub.core.model_calls import DATA_RULE, ModelConversation, NumberedChoices, list_pointers, make_question
 from knowhub.core.operation import Row
-from knowhub.core.recall import SearchHit, StageScore
+from knowhub.core.recall import StageScore
 from knowhub.core.request_context import RequestContext
 from knowhub.knowledge.model import RERANK, ROUTING, DroppedPart, KnowledgeSummary, ListQuery
 from knowhub.knowledge.search.filters import BELOW_FLOOR, SearchFilter
+from knowhub.knowledge.search.ranking import RecordHit
 from knowhub.knowledge.table import find_record, list_records
 
 ROUTE = "route_knowledge"
@@ -55,42 +56,44 @@ Picks: TypeAlias = tuple[list[str], Sequence[DroppedPart]]
 class Router:
     """Asks a model which candidates are about a question. A failing model never raises here.
 
-    `budget_s` is for one routing, retries included; `most_candidates` are shown at once.
+    `budget_s` is for one routing, retries included; `max_candidates` are shown at once.
     """
 
     def __init__(
         self,
         chat: ChatModel,
-        note: NoteCalls,
+        record_calls: NoteCalls,
         budget_s: float = DEFAULT_BUDGET_S,
-        most_candidates: int = DEFAULT_CANDIDATES,
+        max_candidates: int = DEFAULT_CANDIDATES,
     ) -> None:
         self._chat = chat
-        self._note = note
+        self._record_calls = record_calls
         self._budget_s = budget_s
-        self.most_candidates = most_candidates
+        self.max_candidates = max_candidates
 
-    async def route(self, ctx: RequestContext, query: str, candidates: Sequence[Row], most: int) -> Picks | None:
-        """Return up to `most` records that the model picks; it may pick none. None if it fails.
+    async def route(self, ctx: RequestContext, query: str, candidates: Sequence[Row], max_picks: int) -> Picks | None:
+        """Return up to `max_picks` records that the model picks; it may pick none. None if it fails.
 
         An answer with unknown ids only is a failure.
         """
         choices = NumberedChoices([candidate["id"] for candidate in candidates])
-        asking = ModelConversation(self._chat, self._budget_s)
+        conversation = ModelConversation(self._chat, self._budget_s)
         try:
-            asked = question(query, candidates, most)
-            return await asking.ask(asked, choices.by_idx, lambda answer: parse_picks(answer, choices, most))
+            question = make_routing_question(query, candidates, max_picks)
+            return await conversation.ask(
+                question, choices.by_idx, lambda answer: parse_picks(answer, choices, max_picks)
+            )
         except ChatFailed:
             return None
         finally:
-            self._note(ctx, asking.calls)
+            self._record_calls(ctx, conversation.calls)
 
 
-def question(query: str, candidates: Sequence[Row], most: int) -> ChatRequest:
+def make_routing_question(query: str, candidates: Sequence[Row], max_picks: int) -> ChatRequest:
     """Ask which of the candidates are about the query."""
     data = {
         "query": query[:_QUERY_CHARS],
-        "most": most,
+        "most": max_picks,
         "candidates": [
             {"id": row["id"], "types": row["types"], "task": row["task"][:TASK_CHARS]} for row in candidates
         ],
@@ -98,8 +101,8 @@ def question(query: str, candidates: Sequence[Row], most: int) -> ChatRequest:
     return make_question(ROUTE, _TASK, data, SCHEMA)
 
 
-def parse_picks(answer: Mapping[str, Any], choices: NumberedChoices, most: int) -> Picks | None:
-    """Return the first `most` picks of an answer, each once; None when it names only unknown ids."""
+def parse_picks(answer: Mapping[str, Any], choices: NumberedChoices, max_picks: int) -> Picks | None:
+    """Return the first `max_picks` picks of an answer, each once; None when it names only unknown ids."""
     if not isinstance(answer.get("ids"), list):
         return None
     named = list_pointers(answer["ids"])
@@ -107,17 +110,17 @@ def parse_picks(answer: Mapping[str, Any], choices: NumberedChoices, most: int) 
     if named and not picked:
         return None
     ids = list(dict.fromkeys(picked))
-    left_out = (("unknown", len(named) - len(picked)), ("too_many", len(ids) - most))
-    return ids[:most], [DroppedPart("picks", why, count) for why, count in left_out if count > 0]
+    left_out = (("unknown", len(named) - len(picked)), ("too_many", len(ids) - max_picks))
+    return ids[:max_picks], [DroppedPart("picks", why, count) for why, count in left_out if count > 0]
 
 
 @dataclass(frozen=True, slots=True)
 class KnowledgeReranking:
-    """A reranker with its limits: `budget_s` seconds, and `most` records at once."""
+    """A reranker with its limits: `budget_s` seconds, and `max_records` at once."""
 
     reranker: Reranker
     budget_s: float = DEFAULT_RERANK_BUDGET_S
-    most: int = DEFAULT_RERANKED
+    max_records: int = DEFAULT_RERANKED
 
 
 @dataclass(slots=True)
@@ -129,14 +132,14 @@ class HitPool:
     """
 
     rules: SearchFilter
-    hits: list[SearchHit[KnowledgeSummary]]
+    hits: list[RecordHit]
     degraded: list[str] = field(default_factory=list)
     routed: list[str] | None = None
     dropped: Sequence[DroppedPart] = ()
 
     async def route(self, router: Router, floor: float) -> None:
         """Replace the hits by the picks of a model, at most 2·k; keep them if it fails or has nothing to choose."""
-        summaries = self._list_candidates(router.most_candidates)
+        summaries = self._list_candidates(router.max_candidates)
         relevant = sum(hit.relevance >= floor for hit in self.hits)
         query = self.rules.query
         if len(summaries) <= min(relevant, query.top_k):
@@ -150,9 +153,9 @@ class HitPool:
         else:
             self.routed, self.dropped = picks
             recalled = {hit.summary.id: hit for hit in self.hits}
-            found = (recalled.get(picked) or SearchHit(summaries[picked], 0.0) for picked in self.routed)
+            found = (recalled.get(picked) or RecordHit(summaries[picked]) for picked in self.routed)
             self.hits = [
-                replace(hit, parts=(*hit.parts, StageScore(ROUTING, rank, None))) for rank, hit in enumerate(found, 1)
+                replace(hit, stages=(*hit.stages, StageScore(ROUTING, rank, None))) for rank, hit in enumerate(found, 1)
             ]
         self._refresh_hits()
 
@@ -165,7 +168,7 @@ class HitPool:
 
     async def rerank(self, reranking: KnowledgeReranking) -> None:
         """Order the first hits by the reranker's scores; equal scores keep the order."""
-        first, rest = self.hits[: reranking.most], self.hits[reranking.most :]
+        first, rest = self.hits[: reranking.max_records], self.hits[reranking.max_records :]
         if len(first) < 2:  # noqa: PLR2004 -- a single hit needs no order
             return
         rows = [self.rules.get_row(hit.summary.id) for hit in first]
@@ -175,19 +178,19 @@ class HitPool:
             self.degraded.append(RERANKER)
         else:
             ordered = [
-                replace(first[index], parts=(*first[index].parts, StageScore(RERANK, rank, score)))
+                replace(first[index], stages=(*first[index].stages, StageScore(RERANK, rank, score)))
                 for rank, (index, score) in enumerate(ranked, 1)
             ]
             self.hits = [*ordered, *rest]
         self._refresh_hits()
 
-    def _list_candidates(self, most: int) -> dict[str, KnowledgeSummary]:
-        """Return the recalled records, and all that the caller may find if these are not more than `most`."""
+    def _list_candidates(self, max_candidates: int) -> dict[str, KnowledgeSummary]:
+        """Return the recalled records, and all that the caller may find if these are not more than `max_candidates`."""
         summaries = {hit.summary.id: hit.summary for hit in self.hits}
-        newest = list_records(self.rules.view, ListQuery(self.rules.groups(), most + 1))
-        if len(newest) <= most:
-            summaries |= {item.id: item for item in newest if self.rules.accept(item, is_noted=False)}
-        return dict(list(summaries.items())[:most])
+        newest = list_records(self.rules.view, ListQuery(self.rules.make_groups(), max_candidates + 1))
+        if len(newest) <= max_candidates:
+            summaries |= {item.id: item for item in newest if self.rules.accept(item, is_reported=False)}
+        return dict(list(summaries.items())[:max_candidates])
 
     def _refresh_hits(self) -> None:
         # While a model runs, records may be deleted, hidden or voted down.
@@ -195,5 +198,5 @@ class HitPool:
         self.hits = [
             replace(hit, summary=summary)
             for hit, summary in current
-            if summary is not None and self.rules.accept(summary, is_noted=False)
+            if summary is not None and self.rules.accept(summary, is_reported=False)
         ]

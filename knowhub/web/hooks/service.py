@@ -221,9 +221,9 @@ def _list_relevant(found: MemorySearchResult, floor: float, session: str) -> Ite
     scores = {seed.uri: seed.score for seed in found.seed_hits}
     for block in found.blocks:
         score = scores.get(block.uri, 0.0)
-        if score >= floor * found.enough and not f"{block.uri}/".startswith(f"{session}/"):
+        if score >= floor * found.sufficient_score and not f"{block.uri}/".startswith(f"{session}/"):
             row = {"id": block.uri, "kind": block.category, "said_at": block.said_at, "text": _cut(block.abstract)}
-            yield min(1.0, score / found.reach), row
+            yield min(1.0, score / found.max_score), row
 
 
 def _find_session(ctx: RequestContext, session_id: str) -> str:

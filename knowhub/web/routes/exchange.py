@@ -10,7 +10,7 @@ import orjson
 from starlette.responses import Response
 
 from knowhub.core.clock import CooperativePause
-from knowhub.knowledge.exchange import workspace_files
+from knowhub.knowledge.exchange import group_by_workspace_file
 from knowhub.web.json_text import json_limits
 from knowhub.web.responses import answer_report, answer_stream, make_import_view
 from knowhub.web.route import Call, Routes, TextAnswer, WriteCall
@@ -85,7 +85,7 @@ def _workspace_archive(records: Sequence[bytes]) -> bytes:
         gzip.GzipFile(fileobj=buffer, mode="wb", mtime=0) as packed,
         tarfile.open(fileobj=packed, mode="w") as archive,
     ):
-        for path, rows in sorted(workspace_files([orjson.loads(record) for record in records]).items()):
+        for path, rows in sorted(group_by_workspace_file([orjson.loads(record) for record in records]).items()):
             text = orjson.dumps(rows, option=orjson.OPT_INDENT_2)
             member = tarfile.TarInfo(f"knowledge/{path}")
             member.size = len(text)

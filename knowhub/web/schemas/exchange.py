@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal, Self, TypeAlias
 from pydantic import AfterValidator, ConfigDict, Field, model_validator
 
 from knowhub.core.errors import InvalidInput, TooLarge
-from knowhub.knowledge.evidence import MAX_KEPT_WORDS, VOTES_STORED
+from knowhub.knowledge.evidence import MAX_PENDING_FEEDBACK, VOTES_STORED
 from knowhub.knowledge.model import DEFAULT_SCORE, HISTORY_SHOWN, ImportedKnowledge, OnConflict
 from knowhub.web.json_text import MAX_WRONG_LINES, JsonLimits, parse_json_lines
 from knowhub.web.schemas.knowledge import (
@@ -60,7 +60,7 @@ class Evaluation(Part):
     )
     votes: Annotated[list[VoteLine], Field(max_length=VOTES_STORED)] | None = None
     weak: dict[Literal["success", "failure"], Count] | None = None
-    kept_words: Annotated[list[Question], Field(max_length=MAX_KEPT_WORDS)] | None = None
+    kept_words: Annotated[list[Question], Field(max_length=MAX_PENDING_FEEDBACK)] | None = None
     confidence: Annotated[float, Field(ge=0, le=1)] | None = None
     helpful_history: list[Case] | None = None
     harmful_history: list[Case] | None = None

@@ -48,7 +48,7 @@ def fuse(
     found = combine_results(
         hits, [(value, every[number]) for number, value in ranked], near, reading, lambda _summary: weight, len(every)
     )
-    return [(hit.summary.text_num, round(hit.relevance, 4)) for hit in found]
+    return [(hit.summary.text_change, round(hit.score, 4)) for hit in found]
 
 
 def test_both_scores_are_scaled_to_their_best() -> None:

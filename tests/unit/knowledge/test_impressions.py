@@ -46,61 +46,61 @@ def list_written(store: RefusingStore, shown: ImpressionScope = SESSION) -> list
 
 
 async def test_impressions_during_a_write_share_the_next_write(store: RefusingStore) -> None:
-    showings = make_log(store)
+    impressions = make_log(store)
     store.gate.clear()
     for number in range(50):
-        showings.note(local(), SESSION, [f"k{number}"])
+        impressions.record(local(), SESSION, [f"k{number}"])
         await asyncio.sleep(0)
     store.gate.set()
 
-    await showings.close()
+    await impressions.close()
 
     assert (len(list_written(store)), store.last_seq) == (50, 2)
 
 
 async def test_a_row_keeps_the_newest_thousand(store: RefusingStore) -> None:
     clock = FakeClock()
-    showings = ImpressionLog(store, clock)
+    impressions = ImpressionLog(store, clock)
     for number in range(3):
         clock.advance(1)
-        showings.note(local(), ImpressionScope("s", f"g{number}"), [f"k{number}-{item}" for item in range(400)])
-        await showings.flush(local(), ImpressionScope("s"))
+        impressions.record(local(), ImpressionScope("s", f"g{number}"), [f"k{number}-{item}" for item in range(400)])
+        await impressions.flush(local(), ImpressionScope("s"))
 
-    counts = [len(showings.list_shown(local(), ImpressionScope("s", f"g{number}"))) for number in range(3)]
+    counts = [len(impressions.list_shown(local(), ImpressionScope("s", f"g{number}"))) for number in range(3)]
 
-    assert (counts, len(showings.list_shown(local(), ImpressionScope("s")))) == ([200, 400, 400], MAX_SHOWN)
+    assert (counts, len(impressions.list_shown(local(), ImpressionScope("s")))) == ([200, 400, 400], MAX_SHOWN)
 
 
 async def test_a_failing_store_fails_no_search_and_is_counted(store: RefusingStore) -> None:
-    showings = make_log(store)
+    impressions = make_log(store)
     store.refuses = True
-    showings.note(local(), SESSION, ["a"])
-    await showings.flush(local(), SESSION)
+    impressions.record(local(), SESSION, ["a"])
+    await impressions.flush(local(), SESSION)
 
-    assert (showings.list_shown(local(), SESSION), list_written(store), showings.failed) == ({}, [], 1)
+    assert (impressions.list_shown(local(), SESSION), list_written(store), impressions.failed) == ({}, [], 1)
     store.refuses = False
-    showings.note(local(), SESSION, ["b"])
-    await showings.flush(local(), SESSION)
+    impressions.record(local(), SESSION, ["b"])
+    await impressions.flush(local(), SESSION)
     assert list_written(store) == ["b"]
 
 
 async def test_waiting_impressions_are_bounded_and_counted(store: RefusingStore) -> None:
-    showings = make_log(store, close_s=0.05)
+    impressions = make_log(store, close_s=0.05)
     store.gate.clear()
     for number in range(MAX_WAITING + 10):
-        showings.note(local(), ImpressionScope(f"s{number}"), ["a"])
+        impressions.record(local(), ImpressionScope(f"s{number}"), ["a"])
 
-    await showings.close()
+    await impressions.close()
 
-    assert showings.dropped == MAX_WAITING + 10
-    assert set(showings.list_shown(local(), ImpressionScope(f"s{MAX_WAITING + 5}"))) == frozenset()
+    assert impressions.dropped == MAX_WAITING + 10
+    assert set(impressions.list_shown(local(), ImpressionScope(f"s{MAX_WAITING + 5}"))) == frozenset()
 
 
 async def test_callers_without_an_owner_are_identified_by_project(store: RefusingStore) -> None:
-    showings = make_log(store)
+    impressions = make_log(store)
 
-    showings.note(caller(project_id="x"), SESSION, ["a"])
-    await showings.close()
+    impressions.record(caller(project_id="x"), SESSION, ["a"])
+    await impressions.close()
 
-    assert set(showings.list_shown(caller(project_id="x"), SESSION)) == {"a"}
-    assert set(showings.list_shown(caller(project_id="y"), SESSION)) == frozenset()
+    assert set(impressions.list_shown(caller(project_id="x"), SESSION)) == {"a"}
+    assert set(impressions.list_shown(caller(project_id="y"), SESSION)) == frozenset()

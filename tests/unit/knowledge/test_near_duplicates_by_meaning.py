@@ -85,8 +85,8 @@ async def find_groups(hub: Hub, *, by_meaning: bool) -> list[set[str]]:
     records = hub.indexes.records
     candidates = MergeCandidates(hub.store.view("default"), local())
     await candidates.read(lambda _done, _total: None)
-    find_like = records.find_like if by_meaning else None
-    return [{ref.id for ref in group} async for group in candidates.find_groups(records.lexical, find_like) if group]
+    find_similar = records.find_similar if by_meaning else None
+    return [{ref.id for ref in group} async for group in candidates.find_groups(records.lexical, find_similar) if group]
 
 
 async def test_only_paraphrases_are_grouped_for_the_model(hub: Hub) -> None:

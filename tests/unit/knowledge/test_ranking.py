@@ -8,11 +8,11 @@ import pytest
 from knowhub.core.clock import iso
 from knowhub.core.near_duplicates import words
 from knowhub.core.operation import Row
-from knowhub.core.recall import SearchHit, StageScore
+from knowhub.core.recall import StageScore
 from knowhub.knowledge import evidence
-from knowhub.knowledge.evidence import VoteKind, Voter, sum_votes, weight_votes
+from knowhub.knowledge.evidence import VoteKind, Voter, sum_votes, weigh_votes
 from knowhub.knowledge.model import ROUTING, Feedback, KnowledgeSummary, Order
-from knowhub.knowledge.search.ranking import RankedHit, RankingInputs, rank_hits
+from knowhub.knowledge.search.ranking import RankedHit, RankingInputs, RecordHit, rank_hits
 from knowhub.knowledge.table import summarize
 from tests.builders import START, knowledge_row, local
 
@@ -38,11 +38,11 @@ def make_inputs(rows: Sequence[Row] = (), **fields: Any) -> RankingInputs:  # no
     by_id = {row["id"]: row for row in rows}
     row_of = lambda row_id: by_id.get(row_id) or knowledge_row(row_id, task=row_id, content=row_id)  # noqa: E731 -- short
     inputs: dict[str, Any] = {"order": Order.AUTO, "top_k": 5, "match_terms": words} | fields
-    return RankingInputs(ctx=local(), now=START, row=row_of, **inputs)
+    return RankingInputs(ctx=local(), now=START, get_row=row_of, **inputs)
 
 
 def rank(hits: Sequence[tuple[KnowledgeSummary, float]], **fields: Any) -> list[RankedHit]:  # noqa: ANN401 -- any input of the ranking
-    return rank_hits([SearchHit(summary, relevance) for summary, relevance in hits], make_inputs(**fields))
+    return rank_hits([RecordHit(summary, relevance) for summary, relevance in hits], make_inputs(**fields))
 
 
 def ids_of(ranked: Sequence[RankedHit]) -> list[str]:
@@ -163,7 +163,7 @@ def test_votes_swap_only_neighbours_among_the_picks_of_a_model() -> None:
 
     def pick(*summaries: KnowledgeSummary) -> list[str]:
         # The model decides how relevant they are, not the words.
-        found = [SearchHit(summary, 0.9 * (summary is praised), (PICKED,)) for summary in summaries]
+        found = [RecordHit(summary, 0.9 * (summary is praised), (PICKED,)) for summary in summaries]
         return ids_of(rank_hits(found, make_inputs()))
 
     assert pick(blamed, praised) == ["praised", "blamed"]
@@ -175,7 +175,7 @@ def test_fresh_evidence_outweighs_old() -> None:
     row: Row = knowledge_row("a")
     for _ in range(5):
         row = evidence.with_feedback(row, Feedback(helpful_case={}), START)
-    votes = weight_votes(row["eval"])
+    votes = weigh_votes(row["eval"])
 
     now, later = [sum_votes(votes, START + days * DAY, 90.0).helpful for days in (0, 90)]
 

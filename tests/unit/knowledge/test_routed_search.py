@@ -133,6 +133,32 @@ async def test_the_model_is_asked_where_the_floor_would_drop_a_candidate(tmp_pat
     assert found.routed is not None
 
 
+@pytest.mark.parametrize("is_routed", [True, False])
+async def test_min_relevance_is_compared_with_the_relevance_by_words_not_with_the_order_of_a_model(
+    tmp_path: Path, *, is_routed: bool
+) -> None:
+    names = "abcdef"
+    chat = QueuedChat([answer_picking("other", *names)]) if is_routed else None
+    reranker = None if is_routed else ScriptedReranker([longest_first])
+    async with hub_with(tmp_path, chat, reranker) as hub:
+        await save(hub, *names, content="x")
+        await save(hub, "other", task="pause other", content="wait " + "for a text that is much longer " * 20)
+
+        found = await search(hub, top_k=8, min_relevance=0.5, explain=True)
+
+    assert sorted(list_names(found)) == list(names)
+    assert [item["rule"] for item in (found.explanation or {})["filtered"]] == ["below_min_relevance"]
+
+
+async def test_the_default_floor_does_not_drop_what_a_model_picks(tmp_path: Path) -> None:
+    async with hub_with(tmp_path, QueuedChat([answer_picking("other", "a")]), relevance_floor=0.9) as hub:
+        await save(hub, "a", "b", "other", content="x")
+
+        found = await search(hub, "wait for whatever nobody stored", top_k=2)
+
+    assert sorted(list_names(found)) == ["a", "other"]
+
+
 async def test_the_model_finds_records_without_shared_words(tmp_path: Path) -> None:
     chat = QueuedChat([answer_picking("网站")])
     async with hub_with(tmp_path, chat) as hub:

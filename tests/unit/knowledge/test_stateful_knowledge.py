@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
 
 from knowhub.core.errors import Conflict
-from knowhub.knowledge.evidence import is_sunk, sum_votes, weight_votes
+from knowhub.knowledge.evidence import is_downvoted, sum_votes, weigh_votes
 from knowhub.knowledge.model import KNOWLEDGE, Feedback, ListQuery, OnConflict, Vote
 from knowhub.operations.model import UndoResult
 from tests.builders import CountedIds, Domain, FakeClock, domain_on, import_line, local, new_knowledge, open_files
@@ -71,9 +71,9 @@ class KnowledgeMachine(RuleBasedStateMachine):
         same = [row_id for row_id, row in self.said.items() if fold(row["content"]) == fold(content)]
         return same[0] if same else None
 
-    def is_sunk(self, row: dict[str, Any]) -> bool:
+    def is_downvoted(self, row: dict[str, Any]) -> bool:
         """Return whether the evidence speaks against a record: a save of the same text restores it."""
-        return is_sunk(row["eval"]["score"], sum_votes(weight_votes(row["eval"]), self.clock.now()))
+        return is_downvoted(row["eval"]["score"], sum_votes(weigh_votes(row["eval"]), self.clock.now()))
 
     def note(self, operation_id: str | None, before: Rows) -> None:
         if operation_id is not None:
@@ -87,7 +87,7 @@ class KnowledgeMachine(RuleBasedStateMachine):
         if dedup and known is not None:
             stored = str(saved.duplicate_of)
             assert fold(self.said[stored]["content"]) == fold(content)
-            assert (saved.operation_id is not None) is self.is_sunk(before[stored])
+            assert (saved.operation_id is not None) is self.is_downvoted(before[stored])
         else:
             assert saved.record["id"] not in self.said
             self.said[saved.record["id"]] = new_brief(content, tags)

@@ -6,7 +6,7 @@ import pytest
 
 from knowhub.core.operation import Row
 from knowhub.knowledge import evidence
-from knowhub.knowledge.evidence import Evidence, VoteKind, Voter, is_sunk, sum_votes, weight_votes
+from knowhub.knowledge.evidence import VoteKind, Voter, VoteWeights, is_downvoted, sum_votes, weigh_votes
 from knowhub.knowledge.evolve.merging import merge_evaluation
 from knowhub.knowledge.model import Feedback
 from tests.builders import START, knowledge_row
@@ -14,8 +14,8 @@ from tests.builders import START, knowledge_row
 HELPFUL, HARMFUL = Feedback(helpful_case={}), Feedback(harmful_case={})
 
 
-def count_votes(row: Row, now: float = START) -> Evidence:
-    return sum_votes(weight_votes(row["eval"]), now)
+def count_votes(row: Row, now: float = START) -> VoteWeights:
+    return sum_votes(weigh_votes(row["eval"]), now)
 
 
 def apply_votes(row: Row, feedback: Feedback, times: int = 1, voter: Voter | None = None) -> Row:
@@ -36,7 +36,7 @@ def test_ten_thousand_voters_weigh_less_than_ten_votes() -> None:
 
     assert 9 < count_votes(row).harmful < 10
     assert len(row["eval"]["votes"]) == 40
-    assert is_sunk(row["eval"]["score"], count_votes(row))
+    assert is_downvoted(row["eval"]["score"], count_votes(row))
     assert 0 < row["eval"]["confidence"] < 0.5
 
 
@@ -60,7 +60,7 @@ def test_who_restores_a_record_takes_back_their_own_votes_only() -> None:
     def restore(row: Row) -> Row:
         return evidence.with_vote(row, VoteKind.RESTORED, START, Voter("user:li"))
 
-    assert is_sunk(3, count_votes(sunk))
+    assert is_downvoted(3, count_votes(sunk))
     assert (count_votes(restore(sunk)), restore(sunk)["eval"]["harmful"]) == ((0.0, 0.0, 0.0), 5)
     assert count_votes(restore(mixed)) == (0.0, 1.0, 0.0)
     assert count_votes(restore(imported)) == count_votes(imported)

@@ -18,7 +18,7 @@ from knowhub.knowledge.model import KnowledgeSummary, ListQuery, NewKnowledge, O
 from knowhub.knowledge.table import SEARCHED_TEXTS
 from knowhub.search.analysis import index_terms
 from knowhub.search.full_text import FullText
-from knowhub.search.lexical import AccountIndex
+from knowhub.search.lexical import AccountLexicalIndex
 from knowhub.search.texts import KnowledgeTexts
 from knowhub.settings import Settings
 from tests.builders import local, new_knowledge
@@ -42,7 +42,7 @@ async def test_rows_not_analysed_in_time_are_left_out_and_reported(tmp_path: Pat
     async with open_search_hub(tmp_path) as hub:
         zebra = await save_record(hub, new_knowledge("zebra stripes"))
         rows = SearchableRows[KnowledgeSummary](hub.store.account("default"), SEARCHED_TEXTS)
-        index = AccountIndex(tmp_path / "late", rows, ImpatientTexts(), hub.store)
+        index = AccountLexicalIndex(tmp_path / "late", rows, ImpatientTexts(), hub.store)
 
         early = await index.search("zebra", [], lambda _summary: True, 5)
         await index.index_pending(10)

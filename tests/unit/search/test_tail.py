@@ -9,7 +9,16 @@ import pytest
 from knowhub.core.clock import CooperativePause, TimeLimit
 from knowhub.search.analysis import index_terms, weight_terms
 from knowhub.search.full_text import FullText, IndexMetadata
-from knowhub.search.tail import Document, QueryTerm, Statistics, Tail, encode_length, get_idf, get_reach, join_terms
+from knowhub.search.tail import (
+    Document,
+    QueryTerm,
+    Statistics,
+    Tail,
+    encode_length,
+    get_idf,
+    get_score_limits,
+    join_terms,
+)
 
 TEXTS = [
     "Wait for the element to be clickable before clicking it, Selenium raises otherwise.",
@@ -115,41 +124,43 @@ def make_term(name: str, frequency: int, words: float = 1.0) -> QueryTerm:
 def test_the_reach_of_a_query_is_the_score_of_a_perfect_document() -> None:
     known = [make_term("rare", 1), make_term("common", 500)]
 
-    reach, enough = get_reach(known, 1_000)
+    max_score, sufficient = get_score_limits(known, 1_000)
 
     best = 2.2 * sum(get_idf(1_000, frequency) for frequency in (1, 500))
-    assert reach == enough == pytest.approx(best)
+    assert max_score == sufficient == pytest.approx(best)
 
 
 def test_unknown_words_raise_the_reach_by_their_rarity() -> None:
-    known = get_reach([make_term("found", 10)], 1_000)[0]
+    known = get_score_limits([make_term("found", 10)], 1_000)[0]
 
-    reach, enough = get_reach([make_term("found", 10), *(make_term(f"unknown {n}", 0) for n in range(4))], 1_000)
+    max_score, sufficient = get_score_limits(
+        [make_term("found", 10), *(make_term(f"unknown {n}", 0) for n in range(4))], 1_000
+    )
 
-    assert reach > 5 * known
-    assert known < enough < reach
-    assert get_reach([make_term("unknown", 0)], 1_000) == (1.0, 1.0)
+    assert max_score > 5 * known
+    assert known < sufficient < max_score
+    assert get_score_limits([make_term("unknown", 0)], 1_000) == (1.0, 1.0)
 
 
 def test_a_long_query_is_measured_by_its_rarest_terms() -> None:
     words = [make_term(f"w{number}", 3) for number in range(20)]
     han = [make_term(f"h{number}", 3, 1 / 6) for number in range(24)]
 
-    assert get_reach(words, 1_000)[0] == pytest.approx(10 * get_reach(words, 1_000)[1])
-    assert get_reach(han, 1_000)[0] == pytest.approx(2 * get_reach(han, 1_000)[1])
+    assert get_score_limits(words, 1_000)[0] == pytest.approx(10 * get_score_limits(words, 1_000)[1])
+    assert get_score_limits(han, 1_000)[0] == pytest.approx(2 * get_score_limits(han, 1_000)[1])
 
 
 def test_a_term_in_a_store_of_one_record_is_not_common() -> None:
-    reach, _ = get_reach([make_term("found", 1), make_term("unknown", 0)], 1)
+    max_score, _ = get_score_limits([make_term("found", 1), make_term("unknown", 0)], 1)
 
     # Half of the query is known.
-    assert 0.35 < 2.2 * get_idf(1, 1) / reach < 0.5
+    assert 0.35 < 2.2 * get_idf(1, 1) / max_score < 0.5
 
 
 def test_a_word_that_a_quarter_of_few_records_have_is_common() -> None:
     def share(holders: int) -> float:
-        reach, _ = get_reach([make_term("found", holders), make_term("unknown", 0)], 12)
-        return 2.2 * get_idf(12, holders) / reach
+        max_score, _ = get_score_limits([make_term("found", holders), make_term("unknown", 0)], 12)
+        return 2.2 * get_idf(12, holders) / max_score
 
     assert (share(4) < 0.2, share(3) > 0.3) == (True, True)
 
@@ -158,6 +169,6 @@ def test_pending_documents_are_measured_as_they_are_scored() -> None:
     # The index has one document without the term, and three that wait have it.
     waiting = QueryTerm("found", 1.0, 0, pending=3)
 
-    reach, enough = get_reach([waiting], 1)
+    max_score, sufficient = get_score_limits([waiting], 1)
 
-    assert reach == enough == pytest.approx(2.2 * get_idf(1, 0))
+    assert max_score == sufficient == pytest.approx(2.2 * get_idf(1, 0))

@@ -30,7 +30,7 @@ def texts_of_records(embedder: HashingEmbedder) -> list[list[str]]:
 
 
 def live_numbers(hub: Hub) -> set[int]:
-    return {summary.text_num for summary in list_live_records(hub.store.view("default"))}
+    return {summary.text_change for summary in list_live_records(hub.store.view("default"))}
 
 
 async def search(hub: Hub, text: str) -> KnowledgeSearchResult:

@@ -43,8 +43,8 @@ def find_nearest(rows: Rows, query: Matrix, step: int, many: int) -> list[int]:
 
 
 def find(vectors: Vectors, query: Matrix, groups: list[frozenset[str]], many: int) -> list[int]:
-    likeness = vectors.start_comparison(query, groups)()
-    return [number for _, number in likeness.iter_best(many)][:many]
+    similarities = vectors.start_comparison(query, groups)()
+    return [number for _, number in similarities.iter_best(many)][:many]
 
 
 @pytest.mark.parametrize(

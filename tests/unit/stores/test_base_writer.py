@@ -99,7 +99,7 @@ def read_rows(store: FileStore) -> list[list[tuple[str, bytes, int]]]:
     for account in (ACCOUNT, "other"):
         state = store.account(account)
         table = state.memory_table(KNOWLEDGE)
-        found.append([(row_id, text, table.summary(row_id).text_num) for row_id, text in table.texts()])
+        found.append([(row_id, text, table.summary(row_id).text_change) for row_id, text in table.texts()])
     return found
 
 
