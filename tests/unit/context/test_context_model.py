@@ -80,11 +80,14 @@ def test_each_written_row_makes_one_index_event() -> None:
 
 
 def test_a_move_is_one_event_and_a_repeated_deletion_none() -> None:
-    moved = Change(NODES, PROFILE, None, li_row(moved_from="ctx://default/users/old/memories/profile"))
+    old = "ctx://default/users/old/memories/profile"
+    moved = Change(NODES, PROFILE, None, li_row(moved_from=old))
+    gone = Change(NODES, old, li_row(id=old), li_row(id=old, deleted=True))
     twice = Change(NODES, PROFILE, li_row(deleted=True), li_row(deleted=True, version=3))
 
-    asked = events.events_of("default", 1, START, [moved, twice])
+    asked = events.events_of("default", 1, START, [moved, gone, twice])
 
-    assert [(item.event_type, item.payload.get("from_uri")) for item in asked] == [
-        (EventType.MOVE_CONTEXT, "ctx://default/users/old/memories/profile")
+    assert [(item.event_type, item.uri, item.payload.get("from_uri")) for item in asked] == [
+        (EventType.MOVE_CONTEXT, PROFILE, old),
+        (EventType.DELETE_CONTEXT, old, None),
     ]

@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 
 from knowhub.context import edits
+from knowhub.context.authoring import MemoryAuthoring
+from knowhub.context.events import EventType, events_of
 from knowhub.context.model import NODES, PARTS
 from knowhub.context.queries import list_memories
 from knowhub.conversations.messages import Message
@@ -21,7 +23,7 @@ from knowhub.operations.service import OperationsService
 from knowhub.stores.files.store import FileStore
 from knowhub.wiring.collections import COLLECTIONS
 from tests.builders import local, open_files
-from tests.context_commits import CommitBench, tool_use, user_message
+from tests.context_commits import LI, CommitBench, RecordingDirectories, tool_use, user_message
 
 pytestmark = pytest.mark.anyio
 
@@ -106,6 +108,12 @@ class UndoAccount:
         view = self.store.view("default")
         rows = [(PARTS if summary.is_part else NODES, summary.uri) for summary in list_memories(view)]
         return {uri: _content(view.get(name, uri) or {}) for name, uri in rows}
+
+    async def list_events(self, operation_id: str, address: str) -> list[EventType]:
+        """Return the events of an operation for one node."""
+        operation = (await self.operations.get(local(), operation_id)).operation
+        asked = events_of("default", operation.seq, operation.timestamp, operation.changes)
+        return [event.event_type for event in asked if event.uri == address]
 
     def uri(self, ending: str) -> str:
         return next(uri for uri in self.rows() if uri.endswith(ending))
@@ -218,4 +226,26 @@ async def test_a_commit_is_not_redone_after_a_later_commit(tmp_path: Path) -> No
     later = await world.commit(("s1", [0, 2], []))
 
     assert await world.find_blocking_changes(undone.operation_ids[0]) == [later]
+    await world.store.close()
+
+
+async def test_only_the_move_itself_is_announced_as_a_move(tmp_path: Path) -> None:
+    world = UndoAccount(tmp_path)
+    authoring = MemoryAuthoring(world.store, RecordingDirectories(), str)
+    await world.desk.commit(user_message("Hello."), used_tools=[tool_use("grep")])
+    old = world.uri("tools/grep")
+    new = old.replace("grep", "rg")
+
+    moved = await authoring.move(LI, old, new)
+    deleted = await authoring.delete(LI, new)
+    returned = await world.undo(deleted)
+    await authoring.delete(LI, new)
+    anew = await world.desk.commit(user_message("Hello."), user_message("Again."), used_tools=[tool_use("rg")])
+
+    ids = [moved.operation_id, returned.operation_ids[0], anew.operation_id]
+    assert [await world.list_events(str(item), new) for item in ids] == [
+        [EventType.MOVE_CONTEXT, EventType.UPSERT_RELATION],
+        [EventType.UPSERT_CONTEXT],
+        [EventType.UPSERT_CONTEXT],
+    ]
     await world.store.close()
