@@ -1,6 +1,6 @@
 """Outbox events: what an operation asks of the index, read off its changes."""
 
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
@@ -64,7 +64,7 @@ def hash_event(account: str, seq: int, address: str, kind: EventType) -> str:
     return uri.stable_hash(account, seq, address, kind.value)
 
 
-def _list_events(change: Change, deleted: Set[str]) -> Iterable[tuple[EventType, dict[str, str]]]:
+def _list_events(change: Change, deleted: Container[str]) -> Iterable[tuple[EventType, dict[str, str]]]:
     if change.collection not in (NODES, PARTS):
         return
     if not is_live(change.after):
