@@ -117,7 +117,7 @@ class KeywordMatcher:
             if keyword_id not in explicit and rendering.get_visible_node(view, ctx, keyword_id) is not None
         }
         for name in auto.names:
-            known = next(rendering.find_by_names(created.view, ctx, self._text.tokens(name)), None)
+            known = next(rendering.find_by_name_keys(created.view, ctx, self._text.name_keys(name)), None)
             keyword_id = self._create(ctx, name, created) if known is None else known.id
             if keyword_id is not None and keyword_id not in explicit:
                 links.setdefault(keyword_id, RelationType.PRIMARY)
@@ -125,13 +125,13 @@ class KeywordMatcher:
         return [*created.list_writes(), *map(info_rules.write_link, rows)]
 
     def _find_named(self, view: View, ctx: RequestContext, content: str) -> Iterator[tuple[Mention, list[Node]]]:
-        def named(token: str) -> list[Node]:
-            return list(rendering.find_by_names(view, ctx, [token]))
+        def named(name_key: str) -> list[Node]:
+            return list(rendering.find_by_name_keys(view, ctx, [name_key]))
 
         for mention in find_mentions(
-            content, self._text.tokens, lambda token: bool(named(token)), words_of=self._text.words
+            content, self._text.name_keys, lambda name_key: bool(named(name_key)), words_of=self._text.words
         ):
-            yield mention, named(mention.token)
+            yield mention, named(mention.name_key)
 
     def _list_names(self, view: View, node: Node) -> set[str]:
         row = rendering.get_keyword_row(view, node.id)
@@ -174,7 +174,7 @@ class KeywordMatcher:
 
 
 def _needs_context(mention: Mention, *, is_exact: bool, is_english: bool) -> bool:
-    if len(mention.token) == 1 or mention.is_part:
+    if len(mention.name_key) == 1 or mention.is_part:
         return True
     return is_english and mention.word.isascii() and mention.word.isalpha() and not is_exact
 

@@ -20,7 +20,7 @@ _USES_PER_ENTRY: Final = 32
 _SHARE: Final = 16
 
 Use: TypeAlias = tuple[str, str]
-"""An account, and in it the id of a keyword or an info, or `token:<normal form>`."""
+"""An account, and in it the id of a keyword or an info, or `name:<key>` for a name or its pinyin."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +112,7 @@ def list_changed_keys(collection: str, before: Row | None, after: Row) -> set[st
 
     | change of | keys |
     |---|---|
-    | a keyword | its id; its tokens before and after |
+    | a keyword | its id; the keys of its names before and after |
     | … that is created, deleted, moved or has other readers | also its parent before and after |
     | an info | its id |
     | a link | the ids of both ends |
@@ -125,7 +125,7 @@ def list_changed_keys(collection: str, before: Row | None, after: Row) -> set[st
     if collection != KEYWORDS:
         return used
     rows = [row for row in (before, after) if row is not None]
-    used.update(f"token:{token}" for row in rows for name in ("normalized", "pinyin") for token in row[name])
+    used.update(f"name:{name_key}" for row in rows for name in ("normalized", "pinyin") for name_key in row[name])
     if before is None or _get_position(before) != _get_position(after):
         used.update(str(row["parent_id"]) for row in rows if row["parent_id"] is not None)
     return used

@@ -209,7 +209,7 @@ class KeywordCreation:
     async def _find_duplicate(self, ctx: RequestContext, new_row: NewKeywordRow, answers: CreationState) -> bool:
         """Ask the model whether a keyword of this name is the same; note what it decides."""
         view = self._store.view(ctx.account)
-        namesakes = list(dict.fromkeys(rendering.find_by_names(view, ctx, new_row.name_tokens)))
+        namesakes = list(dict.fromkeys(rendering.find_by_name_keys(view, ctx, new_row.name_keys)))
         if not namesakes:
             return False
         if not self._agent.available:
@@ -313,10 +313,10 @@ class KeywordCreation:
     def _find_default_parent(self, view: View, ctx: RequestContext, new_row: NewKeywordRow) -> tuple[str, list[Write]]:
         """Return the parent of keywords that a model could not place, and its write if it is new."""
         name = self._options.uncategorized_name
-        tokens = self._text.tokens(name) if name else []
-        if name is None or not tokens or not set(tokens).isdisjoint(new_row.name_tokens):
+        name_keys = self._text.name_keys(name) if name else []
+        if name is None or not name_keys or not set(name_keys).isdisjoint(new_row.name_keys):
             return ROOT_ID, []
-        twin = next(edits.iter_twins(view, ctx, self._text, tokens, ROOT_ID), None)
+        twin = next(edits.iter_twins(view, ctx, self._text, name_keys, ROOT_ID), None)
         if twin is not None:
             return twin.id, []
         ids = (uuid4_id(self._ids), ROOT_ID)
@@ -329,15 +329,15 @@ class KeywordCreation:
                 fields.parse_row_id(name, getattr(new, name))
         ids = (uuid4_id(self._ids), ROOT_ID)
         row = keyword_rules.new_keyword_row(new, ids, ctx, self._text, now)
-        forms = {alias: self._text.tokens(alias) for alias in row["aliases"]}
-        return NewKeywordRow(new, row, self._text.tokens(row["name"]), forms, new.parent_id or ROOT_ID)
+        alias_keys = {alias: self._text.name_keys(alias) for alias in row["aliases"]}
+        return NewKeywordRow(new, row, self._text.name_keys(row["name"]), alias_keys, new.parent_id or ROOT_ID)
 
     def _check(
         self, view: View, ctx: RequestContext, new_row: NewKeywordRow, parent_id: str, own_id: str | None = None
     ) -> None:
         if rendering.get_visible_node(view, ctx, parent_id) is None:
             raise _NoParent.of("parent_id", f"no keyword with id {parent_id!r}")
-        edits.check_aliases_free(view, ctx, self._text, new_row.alias_tokens, own_id or new_row.id)
+        edits.check_aliases_free(view, ctx, self._text, new_row.alias_keys, own_id or new_row.id)
 
     def _make_written(self, ctx: RequestContext, operation: Operation, changed_id: str | None = None) -> SavedRow:
         """Return the keyword that an operation made, found as a duplicate, or changed."""

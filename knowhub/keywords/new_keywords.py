@@ -24,8 +24,8 @@ class NewKeywordRow:
 
     new: NewKeyword
     row: dict[str, Any]
-    name_tokens: Sequence[str]
-    alias_tokens: Mapping[str, Sequence[str]]
+    name_keys: Sequence[str]
+    alias_keys: Mapping[str, Sequence[str]]
     parent_id: str
 
     @property
@@ -88,11 +88,11 @@ def check_aliases_within(new_rows: Sequence[NewKeywordRow], group: str) -> None:
     """Raise Conflict if an alias of an item is the name of another item."""
     named: dict[str, list[int]] = {}
     for index, new_row in enumerate(new_rows):
-        for token in new_row.name_tokens:
-            named.setdefault(token, []).append(index)
+        for name_key in new_row.name_keys:
+            named.setdefault(name_key, []).append(index)
     for index, new_row in enumerate(new_rows):
-        for alias, tokens in new_row.alias_tokens.items():
-            for other in (other for token in tokens for other in named.get(token, ()) if other != index):
+        for alias, name_keys in new_row.alias_keys.items():
+            for other in (other for name_key in name_keys for other in named.get(name_key, ()) if other != index):
                 detail = f"{group}.{index}.aliases: {alias!r} is the name of {group}.{other}; choose another alias"
                 raise Conflict(detail, {"item": index, "alias": alias})
 
@@ -111,16 +111,16 @@ def find_stored(
     item by its ref. It matches by id first, and then leaves out keywords that are other items, and for a duplicate
     those that earlier items became, which `ids` has.
     """
-    new, tokens, parent_id = new_row.new, new_row.name_tokens, ids.get(new_row.parent_id, new_row.parent_id)
+    new, name_keys, parent_id = new_row.new, new_row.name_keys, ids.get(new_row.parent_id, new_row.parent_id)
     named = rendering.get_visible_node(view, ctx, new.ref) if refs is not None and new.ref is not None else None
-    if named is not None and not set(tokens).isdisjoint(text.tokens(named.name)):
+    if named is not None and not set(name_keys).isdisjoint(text.name_keys(named.name)):
         above = rendering.list_visible_path(view, ctx, named.id)[-2:-1]
         if [node.id for node in above] == [parent_id]:
             return named
     if new.allow_duplicate and refs is None:
         return None
-    for node in edits.iter_twins(view, ctx, text, tokens, parent_id):
-        is_other = not set((refs or {}).get(node.id, ())).isdisjoint(tokens)
+    for node in edits.iter_twins(view, ctx, text, name_keys, parent_id):
+        is_other = not set((refs or {}).get(node.id, ())).isdisjoint(name_keys)
         if not is_other and not (new.allow_duplicate and node.id in ids):
             return node
     return None

@@ -70,11 +70,11 @@ class KeywordService(KeywordCreation):
         Without a prefix all keywords but the root are listed.
         """
         await self._store.refresh(ctx.account)
-        forms = tuple(self._text.tokens(prefix))
+        prefix_keys = tuple(self._text.name_keys(prefix))
 
         def accept(_view: View, node: Node) -> bool:
-            names = (*node.tokens, *node.pinyin)
-            return node.id != ROOT_ID and (not prefix or any(name.startswith(forms) for name in names))
+            names = (*node.name_keys, *node.pinyin)
+            return node.id != ROOT_ID and (not prefix or any(name.startswith(prefix_keys) for name in names))
 
         found = await list_visible(self._store, ctx, scan_newest(KEYWORD_TABLE, before), limit + 1, accept)
         view = self._store.view(ctx.account)
@@ -159,7 +159,7 @@ class KeywordService(KeywordCreation):
             if after is None:
                 return Unchanged(row)
             self._check_new_aliases(view, ctx, keyword_id, set(after["aliases"]) - set(row["aliases"]))
-            if not allow_duplicate and self._text.tokens(after["name"]) != self._text.tokens(row["name"]):
+            if not allow_duplicate and self._text.name_keys(after["name"]) != self._text.name_keys(row["name"]):
                 edits.check_no_twin(view, ctx, self._text, after)
             return Draft("update_keyword", [keyword_rules.write_keyword(after)])
 
@@ -273,8 +273,8 @@ class KeywordService(KeywordCreation):
         return self._store.view(ctx.account)
 
     def _check_new_aliases(self, view: View, ctx: RequestContext, own_id: str, aliases: set[str]) -> None:
-        forms = {alias: self._text.tokens(alias) for alias in sorted(aliases)}
-        edits.check_aliases_free(view, ctx, self._text, forms, own_id)
+        alias_keys = {alias: self._text.name_keys(alias) for alias in sorted(aliases)}
+        edits.check_aliases_free(view, ctx, self._text, alias_keys, own_id)
 
     async def _change(
         self, ctx: RequestContext, keyword_id: str, decide: Decide[View], key: IdempotencyKey | None

@@ -61,7 +61,7 @@ def summarize_keyword(row: Row, ordinal: int, change: int, earlier: Node | None)
         id=row["id"],
         ordinal=ordinal,
         name=row["name"],
-        tokens=tuple(row["normalized"]),
+        name_keys=tuple(row["normalized"]),
         pinyin=tuple(row["pinyin"]),
         terms=tuple(row["terms"]),
         parent_id=row["parent_id"],
@@ -98,7 +98,7 @@ def _ends(row_id: str) -> tuple[str, str]:
 
 
 _RELATIONS: Final = {relation.value: relation for relation in RelationType}
-BY_TOKEN: Final = Index[Node](KEYWORDS, "by_token", keys=lambda node: node.tokens)
+BY_NAME: Final = Index[Node](KEYWORDS, "by_name", keys=lambda node: node.name_keys)
 BY_PINYIN: Final = Index[Node](KEYWORDS, "by_pinyin", keys=lambda node: node.pinyin)
 BY_TERM: Final = Index[Node](KEYWORDS, "by_term", keys=lambda node: node.terms)
 BY_PARENT: Final = Index[Node](
@@ -115,7 +115,7 @@ BY_CHANGE: Final = Index[Node](KEYWORDS, "by_change", keys=lambda node: (node.te
 KEYWORD_TABLE: Final = TableSchema(
     KEYWORDS,
     summarize_keyword,
-    indexes=(BY_TOKEN, BY_PINYIN, BY_TERM, BY_PARENT, BY_CHANGE),
+    indexes=(BY_NAME, BY_PINYIN, BY_TERM, BY_PARENT, BY_CHANGE),
     searched_value=hash_keyword_text,
 )
 BY_TEXT: Final = Index[Info](INFOS, "by_text", keys=lambda info: (info.text_key,))

@@ -130,8 +130,8 @@ READERS: Final[Mapping[str, Callable[[str], object]]] = {
     "terms of the index": index_terms,
     # The function itself: what it found is kept for a while.
     "terms of a question": weight_terms.__wrapped__,
-    "normal form of a name": WORDS.tokens,
-    "mentions of keywords": lambda text: mentions.find_names(text, WORDS.tokens, lambda token: len(token) % 3 == 0),
+    "normal form of a name": WORDS.name_keys,
+    "mentions of keywords": lambda text: mentions.find_names(text, WORDS.name_keys, lambda key: len(key) % 3 == 0),
     "name of a tool": risk.is_write_like,
 }
 

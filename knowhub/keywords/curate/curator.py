@@ -119,16 +119,16 @@ class Curator:
 
     async def _list_rule_steps(self, survey: TreeSurvey) -> list[Step]:
         unplaced = self._list_default_parents(survey)
-        (by_token,) = await _gather(survey.index_names())
-        merges: list[Step] = await _gather(rules.list_merge_steps(survey, unplaced, by_token))
-        moves: list[Step] = await _gather(rules.list_move_steps(survey, unplaced, by_token))
+        (by_name,) = await _gather(survey.index_names())
+        merges: list[Step] = await _gather(rules.list_merge_steps(survey, unplaced, by_name))
+        moves: list[Step] = await _gather(rules.list_move_steps(survey, unplaced, by_name))
         splits: list[Step] = await _gather(rules.list_split_steps(survey))
         return merges + moves + splits
 
     def _list_default_parents(self, survey: TreeSurvey) -> list[str]:
         """Return the keywords whose children have not been placed yet."""
-        tokens = self._text.tokens(self._options.uncategorized_name or "")
-        named = rendering.find_by_names(survey.visible_tree.view, survey.visible_tree.ctx, tokens)
+        name_keys = self._text.name_keys(self._options.uncategorized_name or "")
+        named = rendering.find_by_name_keys(survey.visible_tree.view, survey.visible_tree.ctx, name_keys)
         return [ROOT_ID, *(node.id for node in named if node.parent_id == ROOT_ID)]
 
     async def _review(
@@ -278,7 +278,7 @@ class _StepSelection:
             children = [child for child in map(self._get_node, named) if child is not None]
             members = [child for child in children if child.parent_id == above.id and self._is_movable(child)]
             members = members[: self._children_left]
-            if members and self._survey.text.tokens(group.name):
+            if members and self._survey.text.name_keys(group.name):
                 self._children_left -= len(members)
                 self._settled.update(child.id for child in members)
                 selected.append(SplitGroup(group.name, [make_ref(child) for child in members]))

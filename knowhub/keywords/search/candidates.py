@@ -11,7 +11,7 @@ from knowhub.keywords import rendering, tree
 from knowhub.keywords.model import KEYWORDS, ROOT_ID, Node
 from knowhub.keywords.ports import KeywordText
 from knowhub.keywords.search.prompts import OutlineLine, PromptCandidate
-from knowhub.keywords.tree import BY_PINYIN, BY_TOKEN, find_by_term
+from knowhub.keywords.tree import BY_NAME, BY_PINYIN, find_by_term
 
 MAX_PATH = 400
 MAX_DESCRIPTION = 300
@@ -155,7 +155,7 @@ _MAX_TERMS = 32
 _NODES_PER_TERM = 200
 _MAX_POOL = 1_000
 _MAX_NAMES = 20
-_MAX_TOKEN_CHARS = 48
+_MAX_KEY_CHARS = 48
 _PART_CHARS = range(2, 13)
 _MIN_ASCII_PART_CHARS = 3
 _MIN_ASCII_SHARE = 0.4
@@ -180,11 +180,11 @@ def find_word_candidates(view: View, ctx: RequestContext, text: KeywordText, que
             elif len(found) < _MAX_POOL and node.id != ROOT_ID and ctx.sees(node.audience):
                 found[node.id], scores[node.id] = node, weight
 
-    tokens = [token[:_MAX_TOKEN_CHARS] for token in text.tokens(query)]
-    for token in tokens:
-        add(view.lookup(BY_PINYIN, token)[:_NODES_PER_TERM], _SPELT)
-        for part in _list_parts(token):
-            add(view.lookup(BY_TOKEN, part)[:_NODES_PER_TERM], 0.0)
+    name_keys = [name_key[:_MAX_KEY_CHARS] for name_key in text.name_keys(query)]
+    for name_key in name_keys:
+        add(view.lookup(BY_PINYIN, name_key)[:_NODES_PER_TERM], _SPELT)
+        for part in _list_parts(name_key):
+            add(view.lookup(BY_NAME, part)[:_NODES_PER_TERM], 0.0)
     # A lone digit is shared by too much.
     terms = [term for term in text.terms(query) if len(term) > 1 or not term.isdigit()][:_MAX_TERMS]
     posted = [(term, find_by_term(view, term, _NODES_PER_TERM)) for term in terms]
@@ -192,17 +192,19 @@ def find_word_candidates(view: View, ctx: RequestContext, text: KeywordText, que
         if nodes:
             add(nodes, math.log(1 + _NODES_PER_TERM / len(nodes)))
     for node in found.values():
-        closest = max((_get_overlap(token, own) for token in tokens for own in node.tokens[:_MAX_NAMES]), default=0.0)
+        closest = max(
+            (_get_overlap(name_key, own) for name_key in name_keys for own in node.name_keys[:_MAX_NAMES]), default=0.0
+        )
         scores[node.id] += _WHOLE_NAME * closest
     return sorted(found.values(), key=lambda node: (-scores[node.id], len(node.terms), node.ordinal))[:OFFERED]
 
 
-def _list_parts(token: str) -> Iterator[str]:
-    """Yield the possible names inside `token`."""
+def _list_parts(name_key: str) -> Iterator[str]:
+    """Yield the possible names inside a name."""
     for length in _PART_CHARS:
-        for start in range(len(token) - length + 1):
-            part = token[start : start + length]
-            if part != token and _is_significant(part, token):
+        for start in range(len(name_key) - length + 1):
+            part = name_key[start : start + length]
+            if part != name_key and _is_significant(part, name_key):
                 yield part
 
 

@@ -23,7 +23,7 @@ from knowhub.keywords.model import (
 from knowhub.keywords.search.agent import NO_MODEL, KeywordAgent
 from knowhub.keywords.search.prompts import Goal
 from knowhub.keywords.search.text_search import Nearest, NearKeywords
-from knowhub.keywords.tree import BY_KEYWORD, BY_PINYIN, BY_TOKEN, Info
+from knowhub.keywords.tree import BY_KEYWORD, BY_NAME, BY_PINYIN, Info
 
 EXACT = "exact"
 _EXPANDED_INFOS = 5
@@ -96,15 +96,15 @@ class KeywordSearch:
         self, ctx: RequestContext, query: str, *, expand: bool, disambiguate: bool
     ) -> KeywordSearchResult:
         await self._store.refresh(ctx.account)
-        request = _SearchRequest(ctx, query, tuple(self._text.tokens(query)))
-        if not request.tokens:
+        request = _SearchRequest(ctx, query, tuple(self._text.name_keys(query)))
+        if not request.name_keys:
             return KeywordSearchResult(SearchStatus.NOT_FOUND, reason="empty_query")
         chooses = disambiguate and self._agent.available
         cached: KeywordSearchResult | None = self._cache.get(request.cache_key)
         if cached is not None and not (chooses and cached.status is SearchStatus.AMBIGUOUS):
             return cached
         view = self._store.view(ctx.account)
-        hits = _join_nodes(view.lookup(BY_TOKEN, token) for token in request.tokens)
+        hits = _join_nodes(view.lookup(BY_NAME, name_key) for name_key in request.name_keys)
         seen = [node for node in hits if ctx.sees(node.audience)]
         if len(seen) > 1 and chooses:
             return await self._disambiguate(request, seen)
@@ -124,7 +124,7 @@ class KeywordSearch:
         seen = rendering.find_by_path(view, ctx, self._text, query) if rendering.SEPARATOR in query else []
         if seen:
             return self._make_answer(view, ctx, seen, "path")[0]
-        spelt = _join_nodes(view.lookup(BY_PINYIN, token) for token in request.tokens)
+        spelt = _join_nodes(view.lookup(BY_PINYIN, name_key) for name_key in request.name_keys)
         seen = [node for node in spelt if ctx.sees(node.audience) and self._has_full_pinyin(view, request, node)]
         return self._match_names(view, request, seen, "pinyin") if seen else None
 
@@ -132,14 +132,14 @@ class KeywordSearch:
         # Many words share their initials, so initials give candidates, never a match.
         row = rendering.get_keyword_row(view, node.id)
         spellings = (spelt for name in (row["name"], *row["aliases"]) for spelt in self._text.spellings(name))
-        return any(spelt in request.tokens for spelt in spellings)
+        return any(spelt in request.name_keys for spelt in spellings)
 
     def _match_names(
         self, view: View, request: "_SearchRequest", nodes: Sequence[Node], reason: str
     ) -> KeywordSearchResult:
         found, uses = self._make_answer(view, request.ctx, nodes, reason)
         # Any change of a keyword of this name invalidates the answer: a hidden keyword may become visible.
-        used = [*dict.fromkeys(uses), *(f"token:{token}" for token in request.tokens)]
+        used = [*dict.fromkeys(uses), *(f"name:{name_key}" for name_key in request.name_keys)]
         if len(used) <= rendering.MAX_USES:
             rows = (found.node or b"", *found.path, *found.infos, *found.candidates)
             self._cache.put(request.cache_key, found, [(request.ctx.account, item) for item in used], rows)
@@ -172,7 +172,7 @@ class KeywordSearch:
         descended = await self._agent.descend(
             ctx,
             lambda: self._store.view(ctx.account),
-            Goal(request.query, near=near.by_name, meant=near.by_text, form=" ".join(request.tokens)),
+            Goal(request.query, near=near.by_name, meant=near.by_text, form=" ".join(request.name_keys)),
             self._options.descent_budget_s,
         )
         self._agent.note(ctx, descended.calls)
@@ -183,8 +183,8 @@ class KeywordSearch:
             parent_id, name = descended.suggested_parent_id, descended.suggested_name
             if self._log is not None and descended.calls and descended.failure is None:
                 missed = MissedQuery(request.query, parent_id, name, descended.reason)
-                token = " ".join(request.tokens)
-                self._log.start(ctx, lambda view: make_note(ctx, missed, token, view))
+                query_key = " ".join(request.name_keys)
+                self._log.start(ctx, lambda view: make_note(ctx, missed, query_key, view))
             return replace(found, suggested_parent_id=parent_id, suggested_name=name, degraded=degraded)
         nodes = _list_visible_nodes(view, ctx, descended.candidates)
         if nodes:
@@ -267,12 +267,12 @@ class _SearchRequest:
 
     ctx: RequestContext
     query: str
-    tokens: tuple[str, ...]
+    name_keys: tuple[str, ...]
 
     @property
     def cache_key(self) -> str:
         """The key of the answer by name."""
-        return f"exact:{self.ctx.account}:{rendering.make_reader_key(self.ctx.visible)}:{' '.join(self.tokens)}"
+        return f"exact:{self.ctx.account}:{rendering.make_reader_key(self.ctx.visible)}:{' '.join(self.name_keys)}"
 
 
 def _render_nodes(view: View, ctx: RequestContext, nodes: Iterable[Node]) -> tuple[bytes, ...]:
@@ -285,7 +285,7 @@ def _list_visible_nodes(view: View, ctx: RequestContext, keyword_ids: Iterable[s
 
 
 def _join_nodes(found: Iterable[Sequence[Node]]) -> list[Node]:
-    """Join the matches of several tokens, each keyword once, oldest first."""
+    """Join the matches of several keys, each keyword once, oldest first."""
     nodes = {node.id: node for item in found for node in item}
     return sorted(nodes.values(), key=lambda node: node.ordinal)
 

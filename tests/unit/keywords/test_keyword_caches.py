@@ -39,7 +39,7 @@ def test_values_with_many_dependencies_use_several_slots() -> None:
 @pytest.mark.parametrize(
     ("collection", "before", "after", "expected"),
     [
-        pytest.param(KEYWORDS, None, keyword_row(), {"k", "p", "token:python"}, id="create"),
+        pytest.param(KEYWORDS, None, keyword_row(), {"k", "p", "name:python"}, id="create"),
         pytest.param(
             KEYWORDS,
             None,
@@ -47,25 +47,25 @@ def test_values_with_many_dependencies_use_several_slots() -> None:
             {"root"},
             id="create the root",
         ),
-        pytest.param(KEYWORDS, keyword_row(), keyword_row(description="a snake"), {"k", "token:python"}, id="describe"),
+        pytest.param(KEYWORDS, keyword_row(), keyword_row(description="a snake"), {"k", "name:python"}, id="describe"),
         pytest.param(
             KEYWORDS,
             keyword_row(),
             keyword_row(normalized=["蟒蛇"], pinyin=["mangshe"]),
-            {"k", "token:python", "token:蟒蛇", "token:mangshe"},
+            {"k", "name:python", "name:蟒蛇", "name:mangshe"},
             id="rename",
         ),
-        pytest.param(KEYWORDS, keyword_row(), keyword_row(parent_id="q"), {"k", "p", "q", "token:python"}, id="move"),
+        pytest.param(KEYWORDS, keyword_row(), keyword_row(parent_id="q"), {"k", "p", "q", "name:python"}, id="move"),
         pytest.param(
-            KEYWORDS, keyword_row(), keyword_row(deleted=True), {"k", "p", "token:python"}, id="delete or merge away"
+            KEYWORDS, keyword_row(), keyword_row(deleted=True), {"k", "p", "name:python"}, id="delete or merge away"
         ),
         pytest.param(
-            KEYWORDS, keyword_row(deleted=True), keyword_row(), {"k", "p", "token:python"}, id="undo of a delete"
+            KEYWORDS, keyword_row(deleted=True), keyword_row(), {"k", "p", "name:python"}, id="undo of a delete"
         ),
         pytest.param(
-            KEYWORDS, keyword_row(), keyword_row(scopes=["owner"]), {"k", "p", "token:python"}, id="hide from others"
+            KEYWORDS, keyword_row(), keyword_row(scopes=["owner"]), {"k", "p", "name:python"}, id="hide from others"
         ),
-        pytest.param(KEYWORDS, keyword_row(), keyword_row(owner="user:li"), {"k", "p", "token:python"}, id="give away"),
+        pytest.param(KEYWORDS, keyword_row(), keyword_row(owner="user:li"), {"k", "p", "name:python"}, id="give away"),
         pytest.param(INFOS, None, {"id": "i"}, {"i"}, id="create an info"),
         pytest.param(INFOS, {"id": "i"}, {"id": "i", "deleted": True}, {"i"}, id="delete an info"),
         pytest.param(LINKS, None, {"id": "i:k", "info_id": "i", "keyword_id": "k"}, {"i", "k"}, id="link"),
