@@ -255,9 +255,9 @@ class InfoService(OwnedRows):
             return kept
         page = rendering.get_info_page(view, ctx, keyword_id, query)
         rows = rendering.render_linked_infos(view, ctx, keyword_id, query, page.shown)
-        if len(page.examined) <= rendering.MAX_USES:
-            uses = [(ctx.account, used) for used in (keyword_id, *page.examined)]
-            cache.put(key, rows, uses, rows)
+        if len(page.examined) <= rendering.MAX_DEPENDENCIES:
+            dependencies = [(ctx.account, row_id) for row_id in (keyword_id, *page.examined)]
+            cache.put(key, rows, dependencies, rows)
         return rows
 
     async def list_keywords(self, ctx: RequestContext, info_id: str) -> list[tuple[bytes, RelationType, str]]:

@@ -204,7 +204,7 @@ MAX_SIZE = 1_000
 MAX_NODES = 10_000
 MAX_SHOWN_BYTES = 1024 * 1024
 MAX_PAGE_BYTES = 64 * 1024 * 1024
-MAX_USES = 5_000
+MAX_DEPENDENCIES = 5_000
 """A page that examined more infos is not cached: it would have too many dependencies."""
 
 

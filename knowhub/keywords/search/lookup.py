@@ -137,12 +137,12 @@ class KeywordSearch:
     def _match_names(
         self, view: View, request: "_SearchRequest", nodes: Sequence[Node], reason: str
     ) -> KeywordSearchResult:
-        found, uses = self._make_answer(view, request.ctx, nodes, reason)
+        found, row_ids = self._make_answer(view, request.ctx, nodes, reason)
         # Any change of a keyword of this name invalidates the answer: a hidden keyword may become visible.
-        used = [*dict.fromkeys(uses), *(f"name:{name_key}" for name_key in request.name_keys)]
-        if len(used) <= rendering.MAX_USES:
+        names = [*dict.fromkeys(row_ids), *(f"name:{name_key}" for name_key in request.name_keys)]
+        if len(names) <= rendering.MAX_DEPENDENCIES:
             rows = (found.node or b"", *found.path, *found.infos, *found.candidates)
-            self._cache.put(request.cache_key, found, [(request.ctx.account, item) for item in used], rows)
+            self._cache.put(request.cache_key, found, [(request.ctx.account, name) for name in names], rows)
         return found
 
     async def _disambiguate(self, request: "_SearchRequest", nodes: Sequence[Node]) -> KeywordSearchResult:
@@ -213,12 +213,12 @@ class KeywordSearch:
             candidate_ids=_ids(shown),
             reason=reason,
         )
-        uses = [above.id for node in shown for above in tree.get_path(view, node.id)]
+        dependencies = [above.id for node in shown for above in tree.get_path(view, node.id)]
         if not ctx.sees_everything:
             # A hidden info may become visible, and count.
             links = (islice(view.lookup(BY_KEYWORD, node.id), rendering.MAX_SIZE) for node in shown)
-            uses += [link.info_id for of_node in links for link in of_node]
-        return found, uses
+            dependencies += [link.info_id for of_node in links for link in of_node]
+        return found, dependencies
 
     def _add_infos(self, ctx: RequestContext, found: KeywordSearchResult) -> KeywordSearchResult:
         view = self._store.view(ctx.account)
