@@ -118,7 +118,7 @@ class CandidateMemory:
 
     `routing_key` is what candidates of one category have in common that belong into one node. `source_refs` are URIs
     of the session's parts that say it, and `message_ids` the ids of those that were sent with one. `said_at` and
-    `noted_at` are ISO 8601 or empty. A statement has `facts`, and may name what it `changes`; a tool has `uses`.
+    `recorded_at` are ISO 8601 or empty. A statement has `facts`, and may name what it `changes`; a tool has `uses`.
     """
 
     category: MemoryCategory
@@ -127,7 +127,7 @@ class CandidateMemory:
     source_refs: Sequence[str] = ()
     by: str = "rules"
     said_at: str = ""
-    noted_at: str = ""
+    recorded_at: str = ""
     message_ids: Sequence[str] = ()
     facts: StatementFacts = StatementFacts()
     changes: ChangedMemory | None = None

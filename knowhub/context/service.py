@@ -163,11 +163,11 @@ class ContextService:
     def _with_standing(
         self, ctx: RequestContext, found: MemorySearchResult, top_k: int, *, explain: bool
     ) -> MemorySearchResult:
-        most = min(_MAX_STANDING, max(top_k // _RESULTS_A_STANDING, top_k - len(found.blocks)))
+        max_added = min(_MAX_STANDING, max(top_k // _RESULTS_A_STANDING, top_k - len(found.blocks)))
         try:
             known = {block.uri for block in found.blocks}
             view = self._store.view(ctx.account)
-            items = list_standing(view, ctx, most + len(known), found.preferences) if most else []
+            items = list_standing(view, ctx, max_added + len(known), found.preferences) if max_added else []
             owner = uri.memory_context(ctx).owner
         except InvalidInput:
             # Who is no user and no agent has none.
@@ -186,7 +186,7 @@ class ContextService:
             )
             for item in items
             if item.uri not in known
-        ][:most]
+        ][:max_added]
         if explain:
             added = [replace(block, why=explain_block(block)) for block in added]
         blocks = [*found.blocks[: top_k - len(added)], *added]

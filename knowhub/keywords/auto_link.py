@@ -29,7 +29,7 @@ class AutoLinks:
     """The links of an info, chosen before the decision that writes it; deleted keywords are then left out.
 
     `names` are keywords to create, `calls` the calls of the model. `unread_characters` are at the end of the text.
-    `unclear` counts the links of the model to what it was not shown.
+    `unknown_targets` counts the links of the model to what it was not shown.
     """
 
     links: Sequence[tuple[str, RelationType]] = ()
@@ -38,7 +38,7 @@ class AutoLinks:
     calls: Sequence[Row] = ()
     degraded: Sequence[str] = ()
     unread_characters: int = 0
-    unclear: int = 0
+    unknown_targets: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +84,14 @@ class KeywordMatcher:
             return replace(fallback, calls=chosen.calls, degraded=("llm",))
         names = chosen.suggested_names if can_create and not chosen.links else ()
         unread = count_unread(content)
-        return AutoLinks(chosen.links, BY_AGENT, names, chosen.calls, unread_characters=unread, unclear=chosen.unclear)
+        return AutoLinks(
+            chosen.links,
+            BY_AGENT,
+            names,
+            chosen.calls,
+            unread_characters=unread,
+            unknown_targets=chosen.unknown_targets,
+        )
 
     def match_text(self, ctx: RequestContext, content: str) -> AutoLinks:
         """Link the keywords that a text surely names, as RELATED, without a model.
@@ -184,8 +191,8 @@ def check_links(view: View, ctx: RequestContext, new_row: NewInfoRow) -> None:
     named = {f"keyword_ids.{index}": keyword_id for index, keyword_id in enumerate(new_row.keyword_ids)}
     named |= {f"links.{index}.keyword_id": keyword_id for index, (keyword_id, _) in enumerate(new_row.links)}
     if len(named) > info_rules.MAX_KEYWORD_IDS:
-        most = info_rules.MAX_KEYWORD_IDS
-        raise InvalidInput.of("keyword_ids", f"must have at most {most} entries, with those of `links`")
+        message = f"must have at most {info_rules.MAX_KEYWORD_IDS} entries, with those of `links`"
+        raise InvalidInput.of("keyword_ids", message)
     for name, keyword_id in named.items():
         if rendering.get_visible_node(view, ctx, keyword_id) is None:
             raise InvalidInput.of(name, f"no keyword with id {keyword_id!r}")

@@ -34,8 +34,8 @@ from knowhub.keywords.new_keywords import (
     CreationState,
     NewKeywordRow,
     check_aliases_within,
+    count_dropped,
     find_stored,
-    note_dropped,
     set_parents,
 )
 from knowhub.keywords.search.agent import DedupAction, KeywordAgent
@@ -95,7 +95,7 @@ class KeywordCreation:
                 outcome = await self._store.commit(
                     ctx.account, ctx.actor, self._merge_into_duplicate(ctx, new_row, answers), key
                 )
-                answers.note_outcome(outcome)
+                answers.set_written(outcome)
                 if not isinstance(outcome, Unchanged):
                     return self._make_written(ctx, outcome.operation)
                 answers.decided = {"dedup": DedupAction.CREATE_NEW.value}
@@ -105,7 +105,7 @@ class KeywordCreation:
         finally:
             if not answers.is_written:
                 # The keyword was refused or cancelled, or is a retry of a concurrent request.
-                self._agent.note(ctx, answers.calls)
+                self._agent.record_calls(ctx, answers.calls)
 
     async def create_batch(
         self, ctx: RequestContext, items: Sequence[NewKeyword], key: IdempotencyKey | None = None
@@ -185,7 +185,7 @@ class KeywordCreation:
                     row = merged or stored
                 if row is not stored:
                     pending.put([keyword_rules.write_keyword(row)])
-                note_dropped(ctx, new_row, row, dropped)
+                count_dropped(ctx, new_row, row, dropped)
         return pending.list_writes(), dropped
 
     def _make_batch(
@@ -207,7 +207,7 @@ class KeywordCreation:
         return SavedBatch(rows, operation_id)
 
     async def _find_duplicate(self, ctx: RequestContext, new_row: NewKeywordRow, answers: CreationState) -> bool:
-        """Ask the model whether a keyword of this name is the same; note what it decides."""
+        """Ask the model whether a keyword of this name is the same; keep what it decides in `answers`."""
         view = self._store.view(ctx.account)
         namesakes = list(dict.fromkeys(rendering.find_by_name_keys(view, ctx, new_row.name_keys)))
         if not namesakes:
@@ -217,7 +217,7 @@ class KeywordCreation:
             answers.is_degraded = True
             return False
         decision = await self._agent.dedup_check(ctx, view, new_row.new, namesakes, answers.get_remaining_s())
-        answers.note(decision)
+        answers.add(decision)
         answers.decided = {"dedup": decision.action.value, "into": decision.node_id}
         if decision.node_id is None:
             answers.decided = {"dedup": DedupAction.CREATE_NEW.value}
@@ -254,7 +254,7 @@ class KeywordCreation:
             placement = await self._agent.descend(
                 ctx, lambda: self._store.view(ctx.account), goal, answers.get_remaining_s()
             )
-            answers.note(placement)
+            answers.add(placement)
             answers.decided |= {"placed": "root", "parent_id": ROOT_ID, "reason": placement.reason}
             if placement.parent_id == ROOT_ID:
                 is_unsorted = placement.outcome != "matched" and placement.failure is None
@@ -279,8 +279,7 @@ class KeywordCreation:
             Intent.SUGGEST_PARENT,
             aliases=tuple(row["aliases"]),
             description=row["description"],
-            near=near.by_name,
-            meant=near.by_text,
+            near=near,
         )
 
     async def _create_under(
@@ -307,7 +306,7 @@ class KeywordCreation:
             return answers.make_draft("create_keyword", writes, new_row.id, placed)
 
         outcome = await commit_with_root(self._store, ctx, decide, key)
-        answers.note_outcome(outcome)
+        answers.set_written(outcome)
         return self._make_written(ctx, get_operation(outcome))
 
     def _find_default_parent(self, view: View, ctx: RequestContext, new_row: NewKeywordRow) -> tuple[str, list[Write]]:

@@ -127,7 +127,9 @@ class InfoService(OwnedRows):
             if new.auto_link:
                 reply |= {"degraded": list(auto.degraded), "decided": _describe_links(writes, new_row)}
                 reply |= (
-                    {"dropped": [{"what": "links", "why": "not_shown", "count": auto.unclear}]} if auto.unclear else {}
+                    {"dropped": [{"what": "links", "why": "not_shown", "count": auto.unknown_targets}]}
+                    if auto.unknown_targets
+                    else {}
                 )
             if not writes:
                 return Unchanged(reply)
@@ -143,7 +145,7 @@ class InfoService(OwnedRows):
         finally:
             if not isinstance(outcome, Committed) or outcome.replayed:
                 # The info was refused or cancelled, or is a retry of a concurrent request.
-                self._agent.note(ctx, auto.calls)
+                self._agent.record_calls(ctx, auto.calls)
         return self._make_written(ctx, outcome)
 
     async def create_batch(

@@ -49,10 +49,10 @@ class MissedQuery:
     reason: str
 
 
-def make_note(ctx: RequestContext, missed: MissedQuery, query_key: str, view: View) -> Draft | Unchanged:
-    """Return the write that notes a missed query, or counts it again. A dismissed query stays dismissed."""
+def record_missed_query(ctx: RequestContext, missed: MissedQuery, normal_form: str, view: View) -> Draft | Unchanged:
+    """Return the write that records a missed query, or counts it again. A dismissed query stays dismissed."""
     owner = permissions.owner_for(ctx, None, "a missed query")
-    named = blake2b(repr((owner, query_key)).encode("utf-8", "replace"), digest_size=12)
+    named = blake2b(repr((owner, normal_form)).encode("utf-8", "replace"), digest_size=12)
     row_id = f"missed-{named.hexdigest()}"
     before = view.get(MISSED, row_id)
     if before is not None and not is_live(before):

@@ -48,13 +48,13 @@ class CreationState:
         """Return how many seconds are left for questions."""
         return max(self.deadline - time.monotonic(), 0.0)
 
-    def note(self, outcome: ModelAnswer) -> None:
+    def add(self, outcome: ModelAnswer) -> None:
         """Add the calls of an answer, and whether it failed."""
         self.calls += outcome.calls
         self.is_degraded = self.is_degraded or outcome.failure is not None
 
-    def note_outcome(self, outcome: Outcome) -> None:
-        """Note whether the calls were recorded; those of a retry are not."""
+    def set_written(self, outcome: Outcome) -> None:
+        """Remember whether an operation has recorded the calls; that of a retry has not."""
         self.is_written = isinstance(outcome, Committed) and not outcome.replayed
 
     def make_draft(
@@ -126,7 +126,7 @@ def find_stored(
     return None
 
 
-def note_dropped(ctx: RequestContext, new_row: NewKeywordRow, row: Row, dropped: Dropped) -> None:
+def count_dropped(ctx: RequestContext, new_row: NewKeywordRow, row: Row, dropped: Dropped) -> None:
     """Count what a new keyword says and the row that it became does not: other spellings, and fields that differ."""
     new, own = new_row.new, new_row.row
     lost = len({new.name, *new.aliases} - {row["name"], *row["aliases"]})

@@ -229,16 +229,16 @@ def get_path(view: View, keyword_id: str) -> list[Node]:
     return list(reversed(upwards.values()))
 
 
-def walk(view: View, keyword_ids: Sequence[str], most: float = math.inf) -> Iterator[tuple[int, Node]]:
+def walk(view: View, keyword_ids: Sequence[str], max_walked: float = math.inf) -> Iterator[tuple[int, Node]]:
     """Yield the live descendants of keywords with their level below them, breadth first, taking turns between them.
 
-    After the level on which more than `most` are walked it ends.
+    It ends after the level on which more than `max_walked` were walked.
     """
     walked, level = {ROOT_ID}, 0
     # A wide keyword must not come alone.
     turns = zip_longest(*(list_children(view, keyword_id) for keyword_id in keyword_ids))
     below: Iterable[Node] = (node for turn in turns for node in turn if node is not None)
-    while len(walked) <= most:
+    while len(walked) <= max_walked:
         level += 1
         passed: list[Node] = []
         for node in below:

@@ -139,4 +139,4 @@ def _list_new(
         uses = [use for use in candidate.uses if use.use_id in ids or use.use_id in calls]
         if uses or any(source in ids for source in candidate.source_refs):
             named = [named for source in candidate.source_refs if (named := ids.get(source))]
-            yield replace(candidate, message_ids=named, noted_at=clock.iso(view.now), uses=uses)
+            yield replace(candidate, message_ids=named, recorded_at=clock.iso(view.now), uses=uses)

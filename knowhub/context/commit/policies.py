@@ -90,7 +90,7 @@ def _plan_statement(target: str, candidate: CandidateMemory, existing: Row | Non
     if problem:
         return _skip(target, problem)
     if is_forgotten:
-        page = page.end(replaced, candidate.said_at or candidate.noted_at, _ENDED)
+        page = page.end(replaced, candidate.said_at or candidate.recorded_at, _ENDED)
         plan = _plan_page(target, candidate, existing, whose, page, _ENDED)
         return plan if page.current else replace(plan, node_patch={**plan.node_patch, "deleted": True})
     if same is not None and not replaced:
@@ -146,7 +146,7 @@ def _plan_calls(target: str, candidate: CandidateMemory, existing: Row | None, w
         return _skip(target, "every call of it was counted before")
     metadata = _metadata(candidate, existing, whose)
     earlier = {} if existing is None else existing["metadata"].get("stats", {})
-    stats = tool_calls.count_uses(earlier, candidate.uses, candidate.noted_at)
+    stats = tool_calls.count_uses(earlier, candidate.uses, candidate.recorded_at)
     before = "" if existing is None else str(existing["content"])
     tool_layers = tool_calls.make_layers(candidate, before, earlier, stats)
     if len(tool_layers["content"]) > MAX_CONTENT:
@@ -235,16 +235,16 @@ def _find_replaced_plan(
     view: View, writer: ContextWriter, whose: MemoryContext, candidate: CandidateMemory
 ) -> Row | None:
     """Return the live plan that has most words in common with what changes or cancels it."""
-    best, most = None, 0
+    best, max_shared = None, 0
     summaries = list_memories_in(view, uri.parent_of(find_target(candidate, whose)))
     for summary in summaries[-_MAX_PLANS:]:
         row = writer.row(summary.uri)
         shared = _count_shared(candidate, row) if row is not None and is_live(row) else 0
-        if shared == most:
+        if shared == max_shared:
             # Of two that are equally near, none is ended.
             best = None if candidate.facts.is_over else best
-        elif shared > most:
-            best, most = row, shared
+        elif shared > max_shared:
+            best, max_shared = row, shared
     return best
 
 
@@ -253,7 +253,7 @@ def _count_shared(candidate: CandidateMemory, row: Row) -> int:
     facts, stored = candidate.facts, str(row["content"])
     day = str(row["metadata"].get("said_at") or "")
     if facts.is_over:
-        when = facts.day or (candidate.said_at or candidate.noted_at)[:10]
+        when = facts.day or (candidate.said_at or candidate.recorded_at)[:10]
         ends = next((part for part in COMMA.split(candidate.content) if CANCELLED.search(part.lower())), "")
         named, known = (_find_plan_words(text, when) for text in (ends, stored))
         both = named & known

@@ -239,7 +239,7 @@ class SegmentDecision:
             source_refs=[address for address, _ in cited],
             by="llm",
             said_at=said_at,
-            noted_at=clock.iso(view.now),
+            recorded_at=clock.iso(view.now),
             message_ids=[summary.message_id for summary in summaries if summary is not None and summary.message_id],
             facts=facts,
             changes=None if place is None else ChangedMemory(*place, change.action == UPDATE, change.action == FORGET),

@@ -87,9 +87,9 @@ def _make_candidate(kind: str, name: str, uses: Sequence[ToolUse]) -> CandidateM
     return CandidateMemory(category, name, f"{name}: {len(uses)}", sources, said_at=said_at, uses=uses)
 
 
-def count_uses(earlier: Mapping[str, Any], uses: Sequence[ToolUse], noted_at: str) -> dict[str, Any]:
+def count_uses(earlier: Mapping[str, Any], uses: Sequence[ToolUse], recorded_at: str) -> dict[str, Any]:
     """Return statistics with further calls in them; a call whose time is not known was made when it was noted."""
-    times = [time for time in (earlier.get("last_used"), *(use.at or noted_at for use in uses)) if time]
+    times = [time for time in (earlier.get("last_used"), *(use.at or recorded_at for use in uses)) if time]
     seconds = [float(use.seconds) for use in uses if use.seconds is not None]
     return {
         "calls": earlier.get("calls", 0) + len(uses),

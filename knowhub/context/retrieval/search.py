@@ -65,8 +65,8 @@ class MemorySearch:
         seeds = await self._find_seeds(asked, ctx)
         if seeds.persons:
             asked = replace(asked, hints={**asked.hints, "persons": sorted(seeds.persons)})
-        most = top_k if self._reranker is None else max(top_k, min(_MAX_RERANKED, _RERANKED * top_k))
-        looked_for = replace(asked, top_k=most)
+        max_hits = top_k if self._reranker is None else max(top_k, min(_MAX_RERANKED, _RERANKED * top_k))
+        looked_for = replace(asked, top_k=max_hits)
         view = self._store.view(ctx.account)
         hits = rank_memories(view, self._index, looked_for, seeds, ctx)
         found = make_blocks(view, self._index, looked_for, hits, ctx)

@@ -123,7 +123,7 @@ class Seeds:
         """The relevance of the best hit as a share of that of a perfect one: from 0 to 1."""
         return min(1.0, max((hit.relevance for hit in self.found.hits), default=0.0) / self.found.reach)
 
-    def list_hits(self, most: int) -> list[SeedHit]:
+    def list_hits(self, max_hits: int) -> list[SeedHit]:
         """Return the best of them as they are shown."""
         return [
             SeedHit(
@@ -136,7 +136,7 @@ class Seeds:
                 has_overview=hit.summary.has_overview,
                 has_content=hit.summary.has_content,
             )
-            for hit in self.found.hits[:most]
+            for hit in self.found.hits[:max_hits]
         ]
 
 

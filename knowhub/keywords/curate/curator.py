@@ -85,7 +85,7 @@ class Curator:
                 asked.degraded |= not is_reviewed
         finally:
             # Also if the request is cancelled.
-            self._agent.note(ctx, calls)
+            self._agent.record_calls(ctx, calls)
         # The tree may have changed meanwhile: select the steps on the current tree.
         now = self._make_survey(ctx, top_id, survey.nodes)
         wanted = [*by_rule[:_RULES_FIRST], *asked.steps, *by_rule[_RULES_FIRST:]]
@@ -163,7 +163,7 @@ class Curator:
                 break
             asked.steps += proposals.steps
             asked.shown += len(shown)
-            asked.unclear += proposals.unclear
+            asked.unusable += proposals.unusable
         return asked
 
 
@@ -173,7 +173,7 @@ class _ModelProposals:
 
     steps: list[Step] = field(default_factory=list)
     shown: int = 0
-    unclear: int = 0
+    unusable: int = 0
     degraded: bool = False
 
 
@@ -186,7 +186,7 @@ def _make_plan(
     # Two rules may propose the same, with reasons of their own.
     names, used = ({(step.kind, *(ref.id for ref in step.nodes)) for step in some} for some in (wanted, steps))
     # Proposals that are not possible together, or too many.
-    dropped = asked.unclear + len(names - used)
+    dropped = asked.unusable + len(names - used)
     return {
         "scope_id": survey.top.id,
         "scope_name": survey.top.name,

@@ -28,10 +28,10 @@ MAX_DESCRIPTION = 500
 
 @dataclass(frozen=True, slots=True)
 class Proposals(ModelAnswer):
-    """Steps between shown keywords, which may be impossible in the tree; `unclear` counts those that name no such."""
+    """Steps between shown keywords, which may be impossible in the tree; `unusable` counts the others."""
 
     steps: Sequence[Step] = ()
-    unclear: int = 0
+    unusable: int = 0
 
 
 async def propose(
@@ -83,7 +83,7 @@ def parse_proposals(answer: Mapping[str, Any], choices: NumberedChoices) -> Prop
     made = [(name, item) for name in _FIELDS for item in list_pointers(answer.get(name))[:MAX_STEPS]]
     parsed = (_parse_step(name, item, choices, reason or _BY_MODEL) for name, item in made)
     steps = [step for step in parsed if step is not None]
-    return Proposals(reason=reason, steps=steps, unclear=len(made) - len(steps))
+    return Proposals(reason=reason, steps=steps, unusable=len(made) - len(steps))
 
 
 def _parse_step(field: str, said: object, choices: NumberedChoices, reason: str) -> Step | None:

@@ -9,7 +9,7 @@ from knowhub.core.operation import Store, View
 from knowhub.core.request_context import RequestContext
 from knowhub.keywords import rendering, tree
 from knowhub.keywords.cache import NO_CACHE, ResultCache
-from knowhub.keywords.missed import MissedQuery, make_note
+from knowhub.keywords.missed import MissedQuery, record_missed_query
 from knowhub.keywords.model import (
     INFOS,
     KEYWORDS,
@@ -21,8 +21,8 @@ from knowhub.keywords.model import (
     TreeOptions,
 )
 from knowhub.keywords.search.agent import NO_MODEL, KeywordAgent
-from knowhub.keywords.search.prompts import Goal
-from knowhub.keywords.search.text_search import Nearest, NearKeywords
+from knowhub.keywords.search.prompts import Goal, NearKeywordIds
+from knowhub.keywords.search.text_search import NearKeywords
 from knowhub.keywords.tree import BY_KEYWORD, BY_NAME, BY_PINYIN, Info
 
 EXACT = "exact"
@@ -150,7 +150,7 @@ class KeywordSearch:
         ctx = request.ctx
         view = self._store.view(ctx.account)
         chosen = await self._agent.disambiguate(ctx, view, request.query, nodes, self._options.descent_budget_s)
-        self._agent.note(ctx, chosen.calls)
+        self._agent.record_calls(ctx, chosen.calls)
         view = self._store.view(ctx.account)
         left = _list_visible_nodes(view, ctx, _ids(nodes))
         node = next((item for item in left if item.id == chosen.node_id), None)
@@ -172,10 +172,10 @@ class KeywordSearch:
         descended = await self._agent.descend(
             ctx,
             lambda: self._store.view(ctx.account),
-            Goal(request.query, near=near.by_name, meant=near.by_text, form=" ".join(request.name_keys)),
+            Goal(request.query, near=near, normal_form=request.normal_form),
             self._options.descent_budget_s,
         )
-        self._agent.note(ctx, descended.calls)
+        self._agent.record_calls(ctx, descended.calls)
         view = self._store.view(ctx.account)
         if descended.outcome == "missing":
             found = self._render_near(view, ctx, near, descended.reason)
@@ -183,8 +183,7 @@ class KeywordSearch:
             parent_id, name = descended.suggested_parent_id, descended.suggested_name
             if self._log is not None and descended.calls and descended.failure is None:
                 missed = MissedQuery(request.query, parent_id, name, descended.reason)
-                query_key = " ".join(request.name_keys)
-                self._log.start(ctx, lambda view: make_note(ctx, missed, query_key, view))
+                self._log.start(ctx, lambda view: record_missed_query(ctx, missed, request.normal_form, view))
             return replace(found, suggested_parent_id=parent_id, suggested_name=name, degraded=degraded)
         nodes = _list_visible_nodes(view, ctx, descended.candidates)
         if nodes:
@@ -235,7 +234,7 @@ class KeywordSearch:
         near = await self._near.find(self._store.view(ctx.account), ctx, request.query)
         return self._render_near(self._store.view(ctx.account), ctx, near, reason)
 
-    def _render_near(self, view: View, ctx: RequestContext, near: Nearest, reason: str) -> KeywordSearchResult:
+    def _render_near(self, view: View, ctx: RequestContext, near: NearKeywordIds, reason: str) -> KeywordSearchResult:
         nodes = _list_visible_nodes(view, ctx, [*near.by_name, *near.by_text])
         return KeywordSearchResult(
             SearchStatus.NOT_FOUND,
@@ -263,16 +262,21 @@ class KeywordSearch:
 
 @dataclass(frozen=True, slots=True)
 class _SearchRequest:
-    """One query of one caller, with its normal forms."""
+    """One query of one caller, with the keys by which it is looked up."""
 
     ctx: RequestContext
     query: str
     name_keys: tuple[str, ...]
 
     @property
+    def normal_form(self) -> str:
+        """The query without differences of spelling that do not matter."""
+        return " ".join(self.name_keys)
+
+    @property
     def cache_key(self) -> str:
         """The key of the answer by name."""
-        return f"exact:{self.ctx.account}:{rendering.make_reader_key(self.ctx.visible)}:{' '.join(self.name_keys)}"
+        return f"exact:{self.ctx.account}:{rendering.make_reader_key(self.ctx.visible)}:{self.normal_form}"
 
 
 def _render_nodes(view: View, ctx: RequestContext, nodes: Iterable[Node]) -> tuple[bytes, ...]:
