@@ -140,7 +140,7 @@ class CandidateMemory:
 
     @property
     def confidence(self) -> float:
-        """How sure it is, from 0 to 1; calls of tools are counted."""
+        """How sure it is, from 0 to 1: the weight of its edge to the session. Calls of tools are counted, so sure."""
         return 1.0 if self.category in COUNTED else _CONFIDENCE[self.by]
 
 

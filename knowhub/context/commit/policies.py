@@ -185,7 +185,6 @@ def _metadata(candidate: CandidateMemory, existing: Row | None, whose: MemoryCon
     limit = _MAX_SOURCES_OF_TOOLS if candidate.category in COUNTED else _MAX_SOURCES
     return {
         **before,
-        "confidence": max(candidate.confidence, before.get("confidence", 0.0)),
         "by": candidate.by,
         "routing_key": before.get("routing_key") or candidate.routing_key,
         "message_ids": _together(before.get("message_ids", ()), candidate.message_ids, limit),

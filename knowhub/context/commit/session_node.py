@@ -146,7 +146,6 @@ def plan_session(
     count = len(state.stored) + len(state.fresh)
     metadata = {
         **before,
-        "confidence": 1.0,
         **({BY: "rules", SUMMARISED: count} if summary else {}),
         "session_id": whose.session_id,
         "message_count": count,
