@@ -73,13 +73,13 @@ class MemoryAuthoring:
 
         def decide(view: View) -> Draft:
             _check_free(view, ctx, address)
-            writer = ContextWriter(view)
+            writer = ContextWriter(view, whose)
             kind = {"context_type": ContextType.MEMORY.value, "category": new.category.value}
-            writer.merge_node(whose, address, {**kind, **({"tags": dict(new.tags)} if new.tags else {})})
+            writer.merge_node(address, {**kind, **({"tags": dict(new.tags)} if new.tags else {})})
             blank = dict(writer.row(address) or {})
             layers = memory_page.complete_layers(new.category, blank, {"content": new.content, **new.layers})
             page = memory_page.edit_page(blank, {**blank, **layers}, view.now)
-            writer.merge_node(whose, address, {**layers, "metadata": page["metadata"]})
+            writer.merge_node(address, {**layers, "metadata": page["metadata"]})
             return Draft("create_memory", writer.writes())
 
         return await self._commit_node(ctx, address, decide, key)

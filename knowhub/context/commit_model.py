@@ -8,7 +8,7 @@ from typing import Any, Final
 from knowhub.context.events import EventType, OutboxEvent
 from knowhub.context.model import COUNTED, MemoryCategory, RelationEdge
 from knowhub.conversations.messages import Message
-from knowhub.core.operation import Group, Row
+from knowhub.core.operation import Group, Row, Write
 
 
 class WriteAction(StrEnum):
@@ -169,6 +169,29 @@ class WriteResult:
     created: bool
     updated: bool
     reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class AppliedPlan:
+    """A plan, what became of it, and the URIs of the messages that it takes in."""
+
+    plan: WritePlan
+    result: WriteResult
+    sources: Sequence[str] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class CommitDecision:
+    """What a commit would write: the new messages, the plans and what becomes of them, all rows, and counts.
+
+    `row` is the session's node after it. Where nothing is new there are no `writes`.
+    """
+
+    row: Row | None
+    stats: Mapping[str, Any]
+    applied: Sequence[AppliedPlan] = ()
+    fresh: Sequence[Message] = ()
+    writes: Sequence[Write] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -199,13 +199,13 @@ class SegmentDecision:
         if row is None or not is_live(row) or not all(summary is not None and summary.live for summary in shown):
             return Unchanged()
         candidates = [self._make_candidate(view, change) for change in self.changes]
-        writer = ContextWriter(view)
-        planned = []
+        writer = ContextWriter(view, segment.whose)
+        applied = []
         for candidate in candidates:
-            planned.append(apply_candidate(view, writer, segment.whose, candidate))
-            if planned[-1][0].action is not WriteAction.SKIP:
-                self._drop_statements_of_rules(view, writer, candidate)
-        skipped = [plan.reason for plan, _, _ in planned if plan.action is WriteAction.SKIP]
+            applied.append(apply_candidate(writer, candidate))
+            if applied[-1].plan.action is not WriteAction.SKIP:
+                self._drop_statements_of_rules(writer, candidate)
+        skipped = [item.plan.reason for item in applied if item.plan.action is WriteAction.SKIP]
         dropped = Counter([*(change.reason for change in self.refused), *skipped])
         if segment.cut:
             dropped["messages_cut"] += segment.cut
@@ -215,8 +215,8 @@ class SegmentDecision:
         metadata = mark_segment_read(row, segment.first, segment.end, {reader: segment.count}, dropped)
         if metadata is None:
             return Unchanged()
-        writer.merge_node(segment.whose, segment.session.uri, {"metadata": metadata})
-        reply = {"plans": results.format_plans(planned), "dropped": dict(dropped)}
+        writer.merge_node(segment.session.uri, {"metadata": metadata})
+        reply = {"plans": results.format_plans(applied), "dropped": dict(dropped)}
         return Draft(EXTRACT_MEMORIES, writer.writes(), reply=reply, agent_io=self.calls or None)
 
     def _make_candidate(self, view: View, change: MemoryChange) -> CandidateMemory:
@@ -245,9 +245,11 @@ class SegmentDecision:
             changes=None if place is None else ChangedMemory(*place, change.action == UPDATE, change.action == FORGET),
         )
 
-    def _drop_statements_of_rules(self, view: View, writer: ContextWriter, candidate: CandidateMemory) -> None:
+    def _drop_statements_of_rules(self, writer: ContextWriter, candidate: CandidateMemory) -> None:
         """Remove what rules took from the same messages and shares a word with a candidate, which says it better."""
-        summaries = {summary.uri for source in candidate.source_refs for summary in list_memories_from(view, source)}
+        summaries = {
+            summary.uri for source in candidate.source_refs for summary in list_memories_from(writer.view, source)
+        }
         for address in sorted(summaries):
             row = writer.row(address)
             page = read_page(row)
@@ -261,7 +263,7 @@ class SegmentDecision:
             if row is not None and said:
                 left = MemoryPage(tuple(item for at, item in enumerate(page.current) if at not in said), page.history)
                 patch = {**left.make_layers(), "metadata": {**row["metadata"], **left.make_metadata()}}
-                writer.merge_node(self.segment.whose, address, patch | ({} if left.current else {"deleted": True}))
+                writer.merge_node(address, patch | ({} if left.current else {"deleted": True}))
 
     def _find_place(self, change: MemoryChange) -> tuple[str, str] | None:
         """Return the node and the text of the statement that a change is about, or that says the same already."""
