@@ -11,6 +11,8 @@ from knowhub.core.clock import parse_iso
 from knowhub.core.operation import Row, is_live
 
 MAX_SHOWN_CHARS = 300
+MAX_ABSTRACT = 300
+MAX_OVERVIEW = 1_500
 MAX_DATED_CHARS = 65_536
 """So much of a message is looked through for the days that it names."""
 MAX_MESSAGE_CHARS = 2_000

@@ -13,7 +13,7 @@ import pytest
 from agent_tools import risk
 from knowhub.audit import quotes
 from knowhub.context import texts, times
-from knowhub.context.commit import memory_page, session_node
+from knowhub.context.commit import memory_page, session_summary
 from knowhub.context.commit.rule_extraction import extract_by_rules
 from knowhub.conversations import dates, messages, recalled, secrets
 from knowhub.conversations.change_checks import check_changes
@@ -70,7 +70,7 @@ def check_model_changes(text: str, action: str = "add", memory: str | None = Non
 def summarize_session(text: str) -> None:
     # Messages without a statement have no summary.
     messages = [message for message in split_messages(text) if message.content.strip()]
-    session_node.summarize_session(messages or [Message("user", "a")])
+    session_summary.summarize_session(messages or [Message("user", "a")])
 
 
 def correct_memory(text: str) -> None:

@@ -11,15 +11,11 @@ from knowhub.context.commit.context_writer import ContextWriter
 from knowhub.context.commit.parts import SessionState, list_messages, make_part_writes, read_state
 from knowhub.context.commit.policies import apply_candidate
 from knowhub.context.commit.rule_extraction import ExtractedCandidates, extract_by_rules
-from knowhub.context.commit.session_node import (
-    COUNTED_CALLS,
-    is_summary_recent,
-    plan_session,
-    summarize_session,
-)
+from knowhub.context.commit.session_node import COUNTED_CALLS, is_summary_recent, plan_session
+from knowhub.context.commit.session_summary import summarize_session
 from knowhub.context.commit.tool_calls import list_call_ids, renumber_calls
 from knowhub.context.commit_model import CandidateMemory, CommitDecision, SessionCommit
-from knowhub.context.model import READING, MemoryContext
+from knowhub.context.model import MemoryContext
 from knowhub.context.reading import add_messages
 from knowhub.conversations.messages import Message
 from knowhub.conversations.sentences import Fold
@@ -92,9 +88,9 @@ class CommitDecider:
         messages = make_part_writes(view, self.whose, state, calls)
         before: Row = {} if state.row is None else state.row["metadata"]
         numbers = [write.after["number"] for write in messages]
-        marks = {READING: add_messages(before, numbers, self.recalled, view.now, self.reader)}
+        reading = add_messages(before, numbers, self.recalled, view.now, self.reader)
         writer = ContextWriter(view, self.whose)
-        session = writer.apply_plan(plan_session(self.whose, state, summary, () if state.fresh else calls, marks))
+        session = writer.apply_plan(plan_session(self.whose, state, summary, () if state.fresh else calls, reading))
         memories = [apply_candidate(writer, candidate) for candidate in candidates]
         session_write, *nodes = writer.writes()
         return CommitDecision(

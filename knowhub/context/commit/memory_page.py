@@ -15,14 +15,12 @@ from knowhub.context.commit import tool_calls
 from knowhub.context.commit_model import CandidateMemory
 from knowhub.context.edits import BY_PERSON
 from knowhub.context.model import COUNTED, HISTORY, STATEMENTS, MemoryCategory
-from knowhub.context.texts import join_texts, one_line, shorten
+from knowhub.context.texts import MAX_ABSTRACT, MAX_OVERVIEW, join_texts, one_line, shorten
 from knowhub.conversations.recalled import normalize_words
 from knowhub.conversations.statements import read_values
 from knowhub.core import clock
 from knowhub.core.operation import Row, is_live
 
-MAX_ABSTRACT: Final = 300
-MAX_OVERVIEW: Final = 1_500
 MAX_CONTENT: Final = 200_000
 _MAX_HISTORY: Final = 200
 _MAX_SOURCES: Final = 200

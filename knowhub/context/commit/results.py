@@ -6,7 +6,6 @@ from typing import Any, Final
 
 from knowhub.context import edits, uri
 from knowhub.context.commit.parts import read_message
-from knowhub.context.commit.session_node import OVERVIEW, RECENT_MESSAGES
 from knowhub.context.commit_model import (
     AppliedPlan,
     CommitDecision,
@@ -24,7 +23,8 @@ from knowhub.conversations.messages import Message
 from knowhub.core.operation import Change, Operation, Row, View
 from knowhub.core.request_context import RequestContext
 
-_MAX_RECENT: Final = 1_000
+_RECENT_MESSAGES: Final = 10
+_MAX_RECENT_CHARS: Final = 1_000
 _MAX_NAMED: Final = 10
 _ARCHIVE_COUNTS: Final = ("message_count", "first_at", "last_at", "roles", "committed", "by")
 _RESULT_FIELDS: Final = ("version", "created", "updated", "reason")
@@ -109,9 +109,10 @@ def _make_archive(whose: MemoryContext, row: Row | None, messages: Sequence[Mess
         archive_uri=session_uri(whose),
         summary=str(row["abstract"]) if row is not None else "",
         recent_messages=[
-            replace(message, content=shorten(message.content, _MAX_RECENT)) for message in messages[-RECENT_MESSAGES:]
+            replace(message, content=shorten(message.content, _MAX_RECENT_CHARS))
+            for message in messages[-_RECENT_MESSAGES:]
         ],
-        stats={OVERVIEW: str(row["overview"]) if row is not None else "", **counts},
+        stats={"overview": str(row["overview"]) if row is not None else "", **counts},
     )
 
 

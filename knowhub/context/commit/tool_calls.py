@@ -8,7 +8,7 @@ from typing import Any, Final
 from knowhub.context import uri
 from knowhub.context.commit_model import CandidateMemory, ToolUse, UsedTool
 from knowhub.context.model import MemoryCategory
-from knowhub.context.texts import join_texts, one_line, shorten
+from knowhub.context.texts import MAX_ABSTRACT, MAX_OVERVIEW, join_texts, one_line, shorten
 from knowhub.conversations import dates
 from knowhub.conversations.lessons import find_failure
 from knowhub.conversations.messages import Message, is_own_tool
@@ -18,8 +18,6 @@ _CALL: Final = "call:"
 """How the id of a call begins that the commit names; that of an answer of a tool is the URI of its part."""
 _NUMBERED: Final = "-"
 _ID_DIGITS: Final = 12
-_MAX_ABSTRACT: Final = 300
-_MAX_OVERVIEW: Final = 1_500
 _MAX_NOTES: Final = 200
 _MAX_NOTE: Final = 500
 
@@ -120,8 +118,8 @@ def split_layers(content: str) -> dict[str, str]:
     """Return the layers of a content: its first line says what it is, the last of its notes comes next."""
     first_line, *notes = [line for line in content.split("\n") if line.strip()] or [""]
     return {
-        "abstract": shorten(first_line, _MAX_ABSTRACT),
-        "overview": join_texts([first_line, *notes[::-1]], _MAX_OVERVIEW, "\n"),
+        "abstract": shorten(first_line, MAX_ABSTRACT),
+        "overview": join_texts([first_line, *notes[::-1]], MAX_OVERVIEW, "\n"),
         "content": content,
     }
 

@@ -4,14 +4,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from knowhub.context.commit.session_node import (
-    MAX_ABSTRACT,
-    MAX_OVERVIEW,
-    SessionLine,
-    choose_lines,
-    summarize_lines,
-    summarize_session,
-)
+from knowhub.context.commit.session_summary import SessionLine, choose_lines, summarize_lines, summarize_session
+from knowhub.context.texts import MAX_ABSTRACT, MAX_OVERVIEW
 from knowhub.conversations.messages import Message
 from tests.context_commits import agent_message, tool_message, user_message
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from knowhub.context.commit.session_node import summarize_session
+from knowhub.context.commit.session_summary import summarize_session
 from knowhub.context.model import MemoryCategory
 from knowhub.conversations.messages import Message
 from tests.context_commits import CommitBench, user_message
