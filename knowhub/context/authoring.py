@@ -104,7 +104,7 @@ class MemoryAuthoring:
             if target.text == summary.uri:
                 return Unchanged()
             _check_free(view, ctx, target.text)
-            row = edits.row_at(view, summary)
+            row = edits.get_live_row(view, summary)
             place = {"id": target.text, "parent_uri": target.parent, "category": str(target.category)}
             version = next_version(view.get(NODES, target.text))
             moved = next_of({**row, **place, MOVED_FROM: summary.uri}, row, view.now) | {"version": version}
@@ -180,7 +180,7 @@ class MemoryAuthoring:
 
         def decide(view: View) -> Draft | Unchanged:
             summary = edits.get_editable_summary(view, ctx, address, expected)
-            row = edits.row_at(view, summary)
+            row = edits.get_live_row(view, summary)
             after: Row | None = edits.apply_patch(
                 summary, row, memory_page.complete_layers(summary.category, row, patch), view.now
             )
@@ -244,7 +244,7 @@ def _linkable_row(view: View, ctx: RequestContext, address: str) -> Row:
     summary = edits.get_editable_summary(view, ctx, address, None)
     if summary.is_part:
         raise InvalidInput.of("from_uri", "a message has no edges; link the memory")
-    return edits.row_at(view, summary)
+    return edits.get_live_row(view, summary)
 
 
 def _is_edge(edge: Mapping[str, Any], to_uri: str, relation_type: str | None) -> bool:

@@ -14,7 +14,7 @@ from urllib.parse import unquote
 
 from knowhub.context.model import COUNTED, NODES, PARTS, MemoryCategory
 from knowhub.context.queries import find_memory, list_memories, list_parts
-from knowhub.context.texts import transcript
+from knowhub.context.texts import format_transcript
 from knowhub.context.uri import SCHEME, parent_of
 from knowhub.core.operation import Row, View
 from knowhub.core.projection import DirectoryFormat
@@ -53,7 +53,7 @@ def directory_path(uri: str) -> str:
 def render_files(rows: Sequence[Row]) -> Mapping[str, bytes]:
     """Return the files of a node: of its row, and behind it the rows of its messages where it is a session."""
     node, parts = rows[0], rows[1:]
-    content = transcript(parts) if node["category"] == MemoryCategory.SESSIONS else node["content"]
+    content = format_transcript(parts) if node["category"] == MemoryCategory.SESSIONS else node["content"]
     texts = {
         ABSTRACT: node["abstract"].encode(),
         OVERVIEW: node["overview"].encode(),

@@ -41,7 +41,7 @@ def get_visible_summary(view: View, ctx: RequestContext, address: str) -> Contex
     return summary
 
 
-def row_at(view: View, summary: ContextSummary) -> Row:
+def get_live_row(view: View, summary: ContextSummary) -> Row:
     """Return the row of a summary. Raises NotFound if it is gone."""
     row = view.get(summary.collection, summary.uri)
     if row is None or row.get("deleted") or is_erased(row):
@@ -51,7 +51,7 @@ def row_at(view: View, summary: ContextSummary) -> Row:
 
 def get_redacted_row(view: View, ctx: RequestContext, summary: ContextSummary) -> Row:
     """Return a node's row without references to hidden nodes. Raises NotFound."""
-    row = row_at(view, summary)
+    row = get_live_row(view, summary)
     return (
         row
         if summary.is_part or ctx.sees_everything
@@ -108,14 +108,14 @@ def deletion_writes(view: View, summary: ContextSummary, now: float) -> list[Wri
     summaries: Sequence[ContextSummary] = [summary]
     if summary.category is MemoryCategory.SESSIONS and not summary.is_part:
         summaries = [summary, *list_parts(view, summary.uri)]
-    rows = [(other.collection, row_at(view, other)) for other in summaries]
+    rows = [(other.collection, get_live_row(view, other)) for other in summaries]
     return [
         Write(collection, row["id"], next_of({**row, "deleted": True, FORGOTTEN: True}, row, now))
         for collection, row in rows
     ]
 
 
-def node_of(summary: ContextSummary, row: Row) -> ContextNode:
+def make_node(summary: ContextSummary, row: Row) -> ContextNode:
     """Return a node as it is shown with all of its layers; of a message every layer is the message, a long one cut."""
     if summary.is_part:
         said = {name: row[name] for name in ("number", "role", "name", "message_id", "timestamp")}

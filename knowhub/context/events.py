@@ -47,7 +47,7 @@ class OutboxEvent:
     error: str = ""
 
 
-def events_of(account: str, seq: int, timestamp: float, changes: Sequence[Change]) -> list[OutboxEvent]:
+def list_events(account: str, seq: int, timestamp: float, changes: Sequence[Change]) -> list[OutboxEvent]:
     """List the events of the operation `seq`, in the order of its changes; the same in every process."""
     deleted = {change.id for change in changes if not is_live(change.after)}
     events = []

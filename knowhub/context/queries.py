@@ -30,9 +30,9 @@ def summarize_row(
     address = str(row["id"])
     parent = uri.parent_of(address)
     category = MemoryCategory.SESSIONS if is_part else MemoryCategory(row["category"])
-    audience, facets = _kind(parent, category, str(row["owner"]), tuple(row["scopes"]))
+    audience, facets = _get_audience_and_facets(parent, category, str(row["owner"]), tuple(row["scopes"]))
     occurred_at = texts.get_time(collection, row)
-    name = texts.speaker(row) if is_part else _name(category, row)
+    name = texts.find_speaker(row) if is_part else _get_name(category, row)
     signature = hash((texts.get_indexed_text(collection, row), occurred_at))
     abstract = shorten(texts.format_message(row) if is_part else str(row["abstract"]), texts.MAX_SHOWN_CHARS)
     # Old lines hold a stub of an erased row, not deleted yet and without content.
@@ -42,7 +42,7 @@ def summarize_row(
         uri=address,
         parent_uri=parent,
         category=category,
-        owner_space=_space(address),
+        owner_space=_get_space(address),
         owner=str(row["owner"]),
         audience=audience,
         facets=facets | {facet("under", address), *tag_facets(row.get("tags") or {})},
@@ -54,7 +54,7 @@ def summarize_row(
         name=name,
         abstract=abstract,
         occurred_at=occurred_at,
-        utc_offset_s=texts.utc_offset_s(collection, row),
+        utc_offset_s=texts.get_utc_offset_s(collection, row),
         updated_at=parse_iso(str(row["updated_at"])),
         message_id=row["message_id"] if is_part else None,
         has_overview=is_part or bool(row["overview"]),
@@ -85,7 +85,7 @@ def facet(name: str, value: str) -> str:
 
 
 @lru_cache(maxsize=_KINDS_CACHED)
-def _kind(
+def _get_audience_and_facets(
     parent: str, category: MemoryCategory, owner: str, own_scopes: tuple[str, ...]
 ) -> tuple[frozenset[str], frozenset[str]]:
     audience = scopes.audience(own_scopes, owner)
@@ -98,13 +98,13 @@ def _kind(
     return audience, frozenset(facets)
 
 
-def _name(category: MemoryCategory, row: Row) -> str:
+def _get_name(category: MemoryCategory, row: Row) -> str:
     """Return how a node is called: where its URI is silent of that, by what is gathered in it."""
     key = row["metadata"].get("routing_key") if category in _GATHERED else None
     return uri.slug(str(key)) if key else str(row["id"]).rpartition("/")[2]
 
 
-def _space(address: str) -> str:
+def _get_space(address: str) -> str:
     return "/".join(address.removeprefix(uri.SCHEME).split("/")[1:3])
 
 
@@ -202,7 +202,7 @@ def list_memories_from(view: View, address: str) -> Sequence[ContextSummary]:
     return view.lookup(NODES_BY_SOURCE, address)
 
 
-def message_id_of(part: ContextSummary) -> str:
+def get_message_id(part: ContextSummary) -> str:
     """Return the id of a message, or how its URI names it where it was sent without one."""
     return part.message_id or unquote(part.uri.rpartition("/")[2])
 

@@ -22,7 +22,7 @@ from knowhub.core.request_context import RequestContext
 MAX_LISTED = 5_000
 MAX_DEPTH = 8
 _MAX_STANDING = 3
-_RESULTS_A_STANDING = 5
+_RESULTS_PER_STANDING = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,58 +31,6 @@ class Listing:
 
     children: list[NodeSummary]
     truncated: bool
-
-
-def children_of(view: View, ctx: RequestContext, address: str | None, depth: int) -> Listing:
-    """List what the caller sees below a URI, that of the account where there is none, `depth` levels down.
-
-    Raises InvalidInput, and NotFound where the caller sees nothing there.
-    """
-    root = uri.account_uri(ctx.account) if address is None else parse_own_uri(ctx, address).text
-    found = list(islice(_walk(view, ctx, root, _open_spaces(view, ctx), depth), MAX_LISTED + 1))
-    # The account itself is there before anything is remembered in it; of anything else an empty answer would tell.
-    if not found and root != uri.account_uri(ctx.account) and find_visible(view, ctx, root) is None:
-        raise NotFound.of("memory", root)
-    return Listing(found[:MAX_LISTED], len(found) > MAX_LISTED)
-
-
-def _walk(view: View, ctx: RequestContext, root: str, spaces: list[str] | None, depth: int) -> Iterator[NodeSummary]:
-    for folder in list_folders(view, root):
-        if spaces is None or _overlaps(folder, spaces):
-            name = folder.rpartition("/")[2]
-            yield NodeSummary(folder, name, is_dir=True, has_children=True, category="", updated_at=None)
-            if depth > 1:
-                yield from _walk(view, ctx, folder, spaces, depth - 1)
-    for summary in list_memories_in(view, root):
-        if ctx.sees(summary.audience):
-            yield _summary(view, summary)
-            if depth > 1 and not summary.is_part:
-                yield from _walk(view, ctx, summary.uri, spaces, depth - 1)
-
-
-def _summary(view: View, summary: ContextSummary) -> NodeSummary:
-    return NodeSummary(
-        uri=summary.uri,
-        name=summary.uri.rpartition("/")[2] if summary.is_part else summary.name,
-        is_dir=not summary.is_part,
-        has_children=not summary.is_part and bool(list_memories_in(view, summary.uri)),
-        category=summary.category.value,
-        updated_at=clock.iso(summary.updated_at),
-    )
-
-
-def _open_spaces(view: View, ctx: RequestContext) -> list[str] | None:
-    """Return the URIs of the non-empty spaces of the caller; None if the caller sees the whole account.
-
-    A folder above shows nothing else: that somebody remembers is for nobody to know.
-    """
-    seen = list_visible_spaces(ctx)
-    return None if seen is None else [space for space in seen if list_folders(view, space)]
-
-
-def _overlaps(folder: str, spaces: list[str]) -> bool:
-    """Return whether a folder is above, at or in one of the spaces."""
-    return any(f"{space}/".startswith(f"{folder}/") or folder.startswith(f"{space}/") for space in spaces)
 
 
 class ContextService:
@@ -103,9 +51,9 @@ class ContextService:
     ) -> MemorySearchResult:
         """Find memories by their L0 text; no overview and no content is opened. Raises InvalidInput, NotFound.
 
-        `target_uri` is where to look, `categories` what for; both are all where they are not given. Then one in five
-        results, and places that are left over, three at most, are standing instructions and preferences, last: those
-        nearest to the question.
+        `target_uri` is where to look, `categories` what for. Without either, the last results are standing instructions
+        and preferences, those nearest to the question first: one for each five results, more where there are fewer
+        results than `top_k`, and at most three.
         """
         if target_uri is not None:
             edits.parse_own_uri(ctx, target_uri, "target_uri")
@@ -143,7 +91,7 @@ class ContextService:
 
         Raises InvalidInput and NotFound.
         """
-        return children_of(await self._view(ctx), ctx, address, MAX_DEPTH if recursive else depth)
+        return _list_below(await self._view(ctx), ctx, address, MAX_DEPTH if recursive else depth)
 
     async def read_profile(self, ctx: RequestContext, max_tokens: int = DEFAULT_TOKENS) -> CurrentMemories:
         """Return all that is current of the caller, in one bounded text. Raises InvalidInput for who is nobody."""
@@ -163,7 +111,7 @@ class ContextService:
     def _with_standing(
         self, ctx: RequestContext, found: MemorySearchResult, top_k: int, *, explain: bool
     ) -> MemorySearchResult:
-        max_added = min(_MAX_STANDING, max(top_k // _RESULTS_A_STANDING, top_k - len(found.blocks)))
+        max_added = min(_MAX_STANDING, max(top_k // _RESULTS_PER_STANDING, top_k - len(found.blocks)))
         try:
             known = {block.uri for block in found.blocks}
             view = self._store.view(ctx.account)
@@ -195,3 +143,55 @@ class ContextService:
     async def _view(self, ctx: RequestContext) -> View:
         await self._store.refresh(ctx.account)
         return self._store.view(ctx.account)
+
+
+def _list_below(view: View, ctx: RequestContext, address: str | None, depth: int) -> Listing:
+    """List what the caller sees below a URI, that of the account where there is none, `depth` levels down.
+
+    Raises InvalidInput, and NotFound where the caller sees nothing there.
+    """
+    root = uri.account_uri(ctx.account) if address is None else parse_own_uri(ctx, address).text
+    found = list(islice(_walk(view, ctx, root, _open_spaces(view, ctx), depth), MAX_LISTED + 1))
+    # The account itself is there before anything is remembered in it; of anything else an empty answer would tell.
+    if not found and root != uri.account_uri(ctx.account) and find_visible(view, ctx, root) is None:
+        raise NotFound.of("memory", root)
+    return Listing(found[:MAX_LISTED], len(found) > MAX_LISTED)
+
+
+def _walk(view: View, ctx: RequestContext, root: str, spaces: list[str] | None, depth: int) -> Iterator[NodeSummary]:
+    for folder in list_folders(view, root):
+        if spaces is None or _overlaps(folder, spaces):
+            name = folder.rpartition("/")[2]
+            yield NodeSummary(folder, name, is_dir=True, has_children=True, category="", updated_at=None)
+            if depth > 1:
+                yield from _walk(view, ctx, folder, spaces, depth - 1)
+    for summary in list_memories_in(view, root):
+        if ctx.sees(summary.audience):
+            yield _make_node_summary(view, summary)
+            if depth > 1 and not summary.is_part:
+                yield from _walk(view, ctx, summary.uri, spaces, depth - 1)
+
+
+def _make_node_summary(view: View, summary: ContextSummary) -> NodeSummary:
+    return NodeSummary(
+        uri=summary.uri,
+        name=summary.uri.rpartition("/")[2] if summary.is_part else summary.name,
+        is_dir=not summary.is_part,
+        has_children=not summary.is_part and bool(list_memories_in(view, summary.uri)),
+        category=summary.category.value,
+        updated_at=clock.iso(summary.updated_at),
+    )
+
+
+def _open_spaces(view: View, ctx: RequestContext) -> list[str] | None:
+    """Return the URIs of the non-empty spaces of the caller; None if the caller sees the whole account.
+
+    A folder above shows nothing else: that somebody remembers is for nobody to know.
+    """
+    seen = list_visible_spaces(ctx)
+    return None if seen is None else [space for space in seen if list_folders(view, space)]
+
+
+def _overlaps(folder: str, spaces: list[str]) -> bool:
+    """Return whether a folder is above, at or in one of the spaces."""
+    return any(f"{space}/".startswith(f"{folder}/") or folder.startswith(f"{space}/") for space in spaces)

@@ -50,9 +50,9 @@ def get_indexed_dates(collection: str, row: Row) -> list[str]:
     if moment is None:
         return []
     # Days are those of where it was said.
-    moment += utc_offset_s(collection, row)
+    moment += get_utc_offset_s(collection, row)
     text = str(row["content"] if collection == PARTS else row["abstract"])[:MAX_DATED_CHARS]
-    return times.date_tags(moment, [time for _, time in times.list_named_times(text, moment)])
+    return times.list_day_marks(moment, [time for _, time in times.list_named_times(text, moment)])
 
 
 def get_time(collection: str, row: Row) -> float | None:
@@ -65,7 +65,7 @@ def get_time(collection: str, row: Row) -> float | None:
         return None
 
 
-def utc_offset_s(collection: str, row: Row) -> float:
+def get_utc_offset_s(collection: str, row: Row) -> float:
     """Return how far clocks were ahead of UTC where it was said, in seconds; 0 where that is not known."""
     if get_time(collection, row) is None:
         return 0.0
@@ -79,7 +79,7 @@ def format_message(row: Row) -> str:
     return content if not name or content.startswith((f"{name}:", f"{name}：")) else f"{name}: {content}"
 
 
-def speaker(row: Row) -> str:
+def find_speaker(row: Row) -> str:
     """Return the speaker of a message: its name, else the name at the start of its text, else its role."""
     if row["name"]:
         return str(row["name"])
@@ -99,12 +99,12 @@ _BREAKS: Final = r"\n\r\v\f\x1c-\x1e\x85\u2028\u2029"
 _LIKE_HEADING: Final = re.compile(rf"(?:^|(?<=[{_BREAKS}]))([^\S{_BREAKS}]*)(\\*##(?!#))")
 
 
-def transcript(parts: Iterable[Row]) -> str:
+def format_transcript(parts: Iterable[Row]) -> str:
     """Write messages in the order in which they come; none are an empty text."""
-    return "".join(map(_message, parts))
+    return "".join(map(_format_part, parts))
 
 
-def _message(part: Row) -> str:
+def _format_part(part: Row) -> str:
     said_by = f"{part['name']} ({part['role']})" if part["name"] else part["role"]
     message_id = f"`{part['message_id']}`" if part["message_id"] else ""
     heading = " · ".join([one_line(text) for text in (said_by, part["timestamp"], message_id) if text])
@@ -123,7 +123,7 @@ def one_line(text: str) -> str:
     return _SPACES.sub(" ", text).strip()
 
 
-def shorten(text: str, limit: int) -> str:
+def cut_at_word(text: str, limit: int) -> str:
     """Return at most `limit` characters of a text, cut at a word."""
     if len(text) <= limit:
         return text
@@ -138,6 +138,6 @@ def join_texts(texts: Iterable[str], limit: int, between: str = " ") -> str:
     for text in texts:
         longer = f"{said}{between}{text}" if said else text
         if len(longer) > limit:
-            return said or shorten(text, limit)
+            return said or cut_at_word(text, limit)
         said = longer
     return said

@@ -23,17 +23,17 @@ _MAX_DAYS: Final = 7
 _MAX_MONTHS: Final = 3
 
 
-def list_marks(time: TimeRange) -> list[str]:
-    """Return the marks of days, see `date_tags`; of a long time those of its months, or of its years."""
+def list_range_marks(time: TimeRange) -> list[str]:
+    """Return the marks of days, see `list_day_marks`; of a long time those of its months, or of its years."""
     first, last = time.first, time.last
     days = (last - first).days + 1
     if time.every_year:
         return [f"m{first:%m}"] if days > _MAX_DAYS else [f"m{first:%m%d}"]
     if days <= _MAX_DAYS:
-        return [_marks(first + timedelta(ahead))[0] for ahead in range(days)]
+        return [_make_marks(first + timedelta(ahead))[0] for ahead in range(days)]
     months = (last.year - first.year) * DECEMBER + last.month - first.month + 1
     if months <= _MAX_MONTHS:
-        return [_marks(make_month(first.year, first.month + ahead).first)[2] for ahead in range(months)]
+        return [_make_marks(make_month(first.year, first.month + ahead).first)[2] for ahead in range(months)]
     return [f"y{year}" for year in range(first.year, last.year + 1)]
 
 
@@ -61,7 +61,7 @@ class TimeAfter:
             return None
 
 
-def time_after(text: str) -> TimeAfter | None:
+def parse_time_after(text: str) -> TimeAfter | None:
     """Return the time that a question counts from an event: "a week after we met", 我们认识两周后."""
     for sign, form in _AFTER:
         match = form.search(text) if sign.search(text) else None
@@ -89,7 +89,7 @@ def list_named_times(text: str, now: float) -> list[tuple[str, TimeRange]]:
     return list(dict.fromkeys((words, time) for words, time in found if time is not None))[:MAX_NAMED]
 
 
-def date_tags(moment: float | None, named: Iterable[TimeRange] = ()) -> list[str]:
+def list_day_marks(moment: float | None, named: Iterable[TimeRange] = ()) -> list[str]:
     """Return the words under which a day is found: day, day of every year, month, month of every year, year.
 
     No text has such words by itself: what is said of a date is not mixed up with a number.
@@ -99,12 +99,12 @@ def date_tags(moment: float | None, named: Iterable[TimeRange] = ()) -> list[str
     except (ValueError, OverflowError, OSError):
         days = []
     days += [time.first for time in named if time.first == time.last and not time.every_year]
-    marks = [mark for day in days for mark in _marks(day)]
-    marks += [mark for time in named if time.every_year for mark in list_marks(time)]
+    marks = [mark for day in days for mark in _make_marks(day)]
+    marks += [mark for time in named if time.every_year for mark in list_range_marks(time)]
     return list(dict.fromkeys(marks))
 
 
-def _marks(day: date) -> tuple[str, ...]:
+def _make_marks(day: date) -> tuple[str, ...]:
     year, month = day.year, f"{day.month:02}"
     return f"d{year}{month}{day.day:02}", f"m{month}{day.day:02}", f"d{year}{month}", f"m{month}", f"y{year}"
 

@@ -127,10 +127,10 @@ def parse_patch(sent: object, patchable: Collection[str]) -> dict[str, Any]:
     for name in fields:
         if name not in patchable:
             raise InvalidInput.of(str(name), f"cannot be changed; what can is {', '.join(sorted(patchable))}")
-    return {name: _KINDS[name](name, value) for name, value in fields.items()}
+    return {name: _PARSERS[name](name, value) for name, value in fields.items()}
 
 
-_KINDS: Final[Mapping[str, Callable[[str, object], Any]]] = {
+_PARSERS: Final[Mapping[str, Callable[[str, object], Any]]] = {
     "name": parse_text,
     "aliases": parse_texts,
     "description": parse_text,

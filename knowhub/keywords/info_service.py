@@ -51,7 +51,7 @@ from knowhub.keywords.search.agent import KeywordAgent
 from knowhub.keywords.tree import BY_INFO, INFO_TABLE, find_equal_info, scan_infos_of_keyword
 
 MAX_ITEMS = 1_000
-_SAID_OF_LINK = ("relation", "created_by")
+_LINK_FIELDS = ("relation", "created_by")
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,7 +216,7 @@ class InfoService(OwnedRows):
             before = view.get(LINKS, make_link_id(info_id, keyword_id))
             _check_version(before, how.expected)
             row = info_rules.new_link_row(info_id, keyword_id, how.relation, how.created_by, before, view.now)
-            if before is not None and is_live(before) and all(before[name] == row[name] for name in _SAID_OF_LINK):
+            if before is not None and is_live(before) and all(before[name] == row[name] for name in _LINK_FIELDS):
                 return Unchanged(before)
             return Draft("link_info", [info_rules.write_link(row)])
 

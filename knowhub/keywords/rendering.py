@@ -31,7 +31,7 @@ from knowhub.keywords.tree import BY_KEYWORD, BY_PARENT, Info, find_info, list_c
 SEPARATOR = "/"
 _MAX_PARTS = 60
 # A name may have separators of its own, such as TCP/IP.
-_MAX_PARTS_A_NAME = 5
+_MAX_PARTS_PER_NAME = 5
 _UNCHANGED_ROOT = json.dumps(tree.make_root_row(), separators=(",", ":")).encode()
 
 
@@ -129,7 +129,7 @@ def find_by_path(view: View, ctx: RequestContext, text: KeywordText, path: str) 
 
 def _split_last(text: KeywordText, parts: Sequence[str]) -> Iterator[tuple[list[str], Sequence[str]]]:
     """Yield each possible last name of a path as normal forms, with the parts above it."""
-    for count in range(1, min(len(parts), _MAX_PARTS_A_NAME) + 1):
+    for count in range(1, min(len(parts), _MAX_PARTS_PER_NAME) + 1):
         name_keys = text.name_keys(SEPARATOR.join(parts[-count:]))
         if name_keys:
             yield name_keys, parts[:-count]

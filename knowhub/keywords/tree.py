@@ -88,11 +88,11 @@ def summarize_link(row: Row, _ordinal: int, _change: int, _earlier: Link | None)
     return Link(row["info_id"], row["keyword_id"], RelationType(row["relation"]), is_live(row))
 
 
-def _link(info_id: str, keyword_id: str, relation: str, live: bool) -> Link:  # noqa: FBT001 -- as `EdgeStorage` calls it
+def _make_link(info_id: str, keyword_id: str, relation: str, live: bool) -> Link:  # noqa: FBT001 -- as `EdgeStorage` calls it
     return Link(info_id, keyword_id, _RELATIONS[relation], live)
 
 
-def _ends(row_id: str) -> tuple[str, str]:
+def _split_link_id(row_id: str) -> tuple[str, str]:
     info_id, _, keyword_id = row_id.partition(":")
     return info_id, keyword_id
 
@@ -137,8 +137,8 @@ LINK_TABLE: Final = TableSchema(
         target_field="keyword_id",
         label_field="relation",
         labels=tuple(_RELATIONS),
-        ends=_ends,
-        summarize=_link,
+        ends=_split_link_id,
+        summarize=_make_link,
         by_source=BY_INFO,
         by_target=BY_KEYWORD,
     ),

@@ -99,7 +99,7 @@ READERS: Final[Mapping[str, Callable[[str], object]]] = {
     "summary of a session": summarize_session,
     "a tool's answer": lambda text: recalled.keep_own_words(Message("tool", text)),
     "recalled text": lambda text: recalled.remove_recalled(split_messages(text), recalled.index_recalled([text[:500]])),
-    "transcript": lambda text: texts.transcript(
+    "transcript": lambda text: texts.format_transcript(
         [{"name": "", "role": "user", "timestamp": "", "message_id": "m1", "content": text}]
     ),
     "correction of a memory": correct_memory,
@@ -107,7 +107,7 @@ READERS: Final[Mapping[str, Callable[[str], object]]] = {
     "memories that a model forgets": lambda text: check_model_changes(text, "forget", "k1"),
     "values of a person": read_values,
     "named times": lambda text: times.list_named_times(text, 1.7e9),
-    "time after an event": times.time_after,
+    "time after an event": times.parse_time_after,
     "knowledge of a conversation": lambda text: find_candidates(split_messages(text)),
     "coming days": lambda text: dates.find_coming_day(text, date(2026, 5, 11)),
     "losses of a merge": lambda text: facts.find_missing_facts([text], text[1:]),

@@ -15,7 +15,7 @@ from knowhub.context.commit import tool_calls
 from knowhub.context.commit_model import CandidateMemory
 from knowhub.context.edits import BY_PERSON
 from knowhub.context.model import COUNTED, HISTORY, STATEMENTS, MemoryCategory
-from knowhub.context.texts import MAX_ABSTRACT, MAX_OVERVIEW, join_texts, one_line, shorten
+from knowhub.context.texts import MAX_ABSTRACT, MAX_OVERVIEW, cut_at_word, join_texts, one_line
 from knowhub.conversations.recalled import normalize_words
 from knowhub.conversations.statements import read_values
 from knowhub.core import clock
@@ -154,7 +154,7 @@ def make_layers(lines: Sequence[tuple[str, str]]) -> dict[str, str]:
         shown.add(at)
     return {
         "abstract": join_texts((lines[at][0] for at in order), MAX_ABSTRACT) if lines else "",
-        "overview": shorten("\n".join(lines[at][0] for at in sorted(shown)), MAX_OVERVIEW),
+        "overview": cut_at_word("\n".join(lines[at][0] for at in sorted(shown)), MAX_OVERVIEW),
         "content": "\n".join(text for text, _ in lines),
     }
 
@@ -171,7 +171,7 @@ def complete_layers(category: MemoryCategory, row: Row, patch: Mapping[str, Any]
         made = tool_calls.split_layers(content)
     else:
         made = make_layers([(one_line(line), "") for line in reversed(content.split("\n")) if line.strip()])
-        made["overview"] = shorten(content.strip(), MAX_OVERVIEW)
+        made["overview"] = cut_at_word(content.strip(), MAX_OVERVIEW)
     return {**{name: text for name, text in made.items() if name != "content"}, **patch}
 
 

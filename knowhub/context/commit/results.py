@@ -15,9 +15,9 @@ from knowhub.context.commit_model import (
     WritePlan,
     WriteResult,
 )
-from knowhub.context.events import EventType, events_of
+from knowhub.context.events import EventType, list_events
 from knowhub.context.model import NODES, PARTS, MemoryContext, RelationEdge
-from knowhub.context.texts import shorten
+from knowhub.context.texts import cut_at_word
 from knowhub.context.uri import session_uri
 from knowhub.conversations.messages import Message
 from knowhub.core.operation import Change, Operation, Row, View
@@ -63,7 +63,7 @@ def read_result(operation: Operation, whose: MemoryContext, *, replayed: bool = 
             WriteResult(line["uri"], WriteAction(line["action"]), *(line[name] for name in _RESULT_FIELDS))
             for line in lines
         ],
-        outbox_events=events_of(operation.account, operation.seq, operation.timestamp, operation.changes),
+        outbox_events=list_events(operation.account, operation.seq, operation.timestamp, operation.changes),
         stats=reply.get("stats", {}),
         status="committed",
         operation_id=operation.operation_id,
@@ -84,7 +84,7 @@ def preview_result(
         Change(write.collection, write.id, view.get(write.collection, write.id), write.after)
         for write in decided.writes
     ]
-    events = events_of(whose.account, 0, view.now, changes)
+    events = list_events(whose.account, 0, view.now, changes)
     return CommitResult(
         archive=_make_archive(whose, decided.row, decided.fresh),
         write_results=[item.result for item in decided.applied],
@@ -109,7 +109,7 @@ def _make_archive(whose: MemoryContext, row: Row | None, messages: Sequence[Mess
         archive_uri=session_uri(whose),
         summary=str(row["abstract"]) if row is not None else "",
         recent_messages=[
-            replace(message, content=shorten(message.content, _MAX_RECENT_CHARS))
+            replace(message, content=cut_at_word(message.content, _MAX_RECENT_CHARS))
             for message in messages[-_RECENT_MESSAGES:]
         ],
         stats={"overview": str(row["overview"]) if row is not None else "", **counts},

@@ -13,7 +13,7 @@ from math import sqrt
 from typing import Final
 
 from knowhub.context.commit.parts import SUMMARISED_MESSAGES
-from knowhub.context.texts import MAX_ABSTRACT, MAX_OVERVIEW, join_texts, one_line, shorten
+from knowhub.context.texts import MAX_ABSTRACT, MAX_OVERVIEW, cut_at_word, join_texts, one_line
 from knowhub.conversations.evidence_checks import list_content_words
 from knowhub.conversations.messages import Message, list_readable
 from knowhub.conversations.secrets import COVER, contains_secret, cover_secrets
@@ -65,7 +65,7 @@ def _make_overview(messages: Sequence[Message], lines: Sequence[SessionLine]) ->
     if times:
         opening.append(f"{labels['when']}: {times[0]}" + (f" – {times[-1]}" if times[-1] != times[0] else ""))
     ends = [
-        f"{labels[label]}: {shorten(format_line(line), _EXCERPT_CHARS)}"
+        f"{labels[label]}: {cut_at_word(format_line(line), _EXCERPT_CHARS)}"
         for label, line in (("first", lines[0]), ("last", lines[-1]))
     ] if lines else []  # fmt: skip
     used = "\n".join([*opening, *ends])
@@ -126,7 +126,7 @@ def choose_lines(lines: Sequence[SessionLine], limit: int) -> list[SessionLine]:
 def summarize_lines(lines: Sequence[SessionLine], limit: int) -> str:
     """Return a session in at most `limit` characters; its first sentence if none is better."""
     chosen = choose_lines(lines, limit) or list(lines[:1])
-    return shorten(join_texts(_format_turns(chosen), limit), limit)
+    return cut_at_word(join_texts(_format_turns(chosen), limit), limit)
 
 
 def format_line(line: SessionLine) -> str:

@@ -8,7 +8,7 @@ from typing import Any, Final
 from knowhub.context import uri
 from knowhub.context.commit_model import CandidateMemory, ToolUse, UsedTool
 from knowhub.context.model import MemoryCategory
-from knowhub.context.texts import MAX_ABSTRACT, MAX_OVERVIEW, join_texts, one_line, shorten
+from knowhub.context.texts import MAX_ABSTRACT, MAX_OVERVIEW, cut_at_word, join_texts, one_line
 from knowhub.conversations import dates
 from knowhub.conversations.lessons import find_failure
 from knowhub.conversations.messages import Message, is_own_tool
@@ -107,7 +107,7 @@ def make_layers(
     old = before.removeprefix(_format_statistics(kind, name, earlier))
     notes = [line for line in old.split("\n") if line]
     for use in candidate.uses:
-        note = f"- {'' if use.ok else 'failed: '}{shorten(one_line(use.note), _MAX_NOTE)}"
+        note = f"- {'' if use.ok else 'failed: '}{cut_at_word(one_line(use.note), _MAX_NOTE)}"
         if use.note.strip() and len(notes) < _MAX_NOTES and note not in notes:
             notes.append(note)
     said = _format_statistics(kind, name, stats)
@@ -118,7 +118,7 @@ def split_layers(content: str) -> dict[str, str]:
     """Return the layers of a content: its first line says what it is, the last of its notes comes next."""
     first_line, *notes = [line for line in content.split("\n") if line.strip()] or [""]
     return {
-        "abstract": shorten(first_line, MAX_ABSTRACT),
+        "abstract": cut_at_word(first_line, MAX_ABSTRACT),
         "overview": join_texts([first_line, *notes[::-1]], MAX_OVERVIEW, "\n"),
         "content": content,
     }

@@ -9,7 +9,7 @@ from knowhub.context.retrieval.blocks import make_blocks
 from knowhub.context.retrieval.hierarchical_searcher import rank_memories
 from knowhub.context.retrieval.seeds import Seeds, find_seeds, plan_query
 from knowhub.context.search_model import MemoryLimits, MemorySearchResult, RetrievedBlock, TypedQuery
-from knowhub.context.times import list_marks, time_after
+from knowhub.context.times import list_range_marks, parse_time_after
 from knowhub.core.clock import Clock
 from knowhub.core.language_models import Reranker, rank_texts
 from knowhub.core.operation import Store
@@ -99,7 +99,7 @@ class MemorySearch:
 
     async def _find_seeds(self, asked: TypedQuery, ctx: RequestContext) -> Seeds:
         """Find the seeds of a question; where it counts from something that happened, find out first when that was."""
-        after = time_after(asked.text) if "after" in asked.hints else None
+        after = parse_time_after(asked.text) if "after" in asked.hints else None
         if after is not None:
             event = replace(asked, text=after.event, hints={}, top_k=1)
             seeds = await find_seeds(self._index, event, ctx)
@@ -107,7 +107,7 @@ class MemorySearch:
             moment = found[0].summary.occurred_at if found else None
             then = after.resolve(moment) if moment is not None else None
             if then is not None:
-                hints = {**asked.hints, "days": list_marks(then)}
+                hints = {**asked.hints, "days": list_range_marks(then)}
                 seeds = await find_seeds(self._index, replace(asked, text=after.rest, hints=hints), ctx)
                 if seeds.found.hits:
                     return seeds

@@ -28,7 +28,7 @@ from knowhub.keywords.search.candidates import VisibleTree
 from knowhub.keywords.tree import find_keyword
 
 OP = "reorganize_keywords"
-SHOWN_A_CALL = 200
+NODES_PER_CALL = 200
 MAX_CALLS = 10
 _RULES_FIRST = plan.MAX_STEPS * 3 // 4
 
@@ -148,7 +148,7 @@ class Curator:
         # `calls` is filled also if this is cancelled.
         asked = _ModelProposals()
         # The top is shown each time: its children are moved or grouped.
-        size = SHOWN_A_CALL - 1
+        size = NODES_PER_CALL - 1
         for begin in range(0, min(len(survey.nodes), MAX_CALLS * size), size):
             shown = survey.nodes[begin : begin + size]
             left = deadline - time.monotonic()

@@ -10,7 +10,7 @@ import pytest
 
 from knowhub.context import edits
 from knowhub.context.authoring import MemoryAuthoring
-from knowhub.context.events import EventType, events_of
+from knowhub.context.events import EventType, list_events
 from knowhub.context.model import NODES, PARTS
 from knowhub.context.queries import list_memories
 from knowhub.conversations.messages import Message
@@ -88,7 +88,7 @@ class UndoAccount:
     async def edit(self, address: str, **fields: str) -> str:
         def decide(view: View) -> Draft:
             summary = edits.get_editable_summary(view, local(), address, None)
-            row = edits.apply_patch(summary, edits.row_at(view, summary), fields, view.now)
+            row = edits.apply_patch(summary, edits.get_live_row(view, summary), fields, view.now)
             assert row is not None
             return Draft("edit_memory", [Write(NODES, address, row)])
 
@@ -112,7 +112,7 @@ class UndoAccount:
     async def list_events(self, operation_id: str, address: str) -> list[EventType]:
         """Return the events of an operation for one node."""
         operation = (await self.operations.get(local(), operation_id)).operation
-        asked = events_of("default", operation.seq, operation.timestamp, operation.changes)
+        asked = list_events("default", operation.seq, operation.timestamp, operation.changes)
         return [event.event_type for event in asked if event.uri == address]
 
     def uri(self, ending: str) -> str:
