@@ -105,9 +105,9 @@ class MemoryAuthoring:
                 return Unchanged()
             _check_free(view, ctx, target.text)
             row = edits.get_live_row(view, summary)
-            place = {"id": target.text, "parent_uri": target.parent, "category": str(target.category)}
+            new_fields = {"id": target.text, "parent_uri": target.parent, "category": str(target.category)}
             version = next_version(view.get(NODES, target.text))
-            moved = next_of({**row, **place, MOVED_FROM: summary.uri}, row, view.now) | {"version": version}
+            moved = next_of({**row, **new_fields, MOVED_FROM: summary.uri}, row, view.now) | {"version": version}
             gone = next_of({**row, "deleted": True, FORGOTTEN: True}, row, view.now)
             pointing = _list_pointing(view, summary.owner_space, summary.uri)
             followed = [_replace_target(other, summary.uri, target.text, view.now) for other in pointing]

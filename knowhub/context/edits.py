@@ -31,11 +31,11 @@ def parse_own_uri(ctx: RequestContext, address: str, field: str = "uri") -> uri.
 
 def get_visible_summary(view: View, ctx: RequestContext, address: str) -> ContextSummary:
     """Return the summary of the node at a URI. Raises NotFound for a missing or hidden node."""
-    place = parse_own_uri(ctx, address)
-    if not place.is_node and not place.is_part:
+    parsed = parse_own_uri(ctx, address)
+    if not parsed.is_node and not parsed.is_part:
         # The answer must not show whether the folder holds anything.
         raise NotFound(f"no memory with id {address!r}: it is a folder, which has no text; list what stands below it")
-    summary = find_visible(view, ctx, place.text)
+    summary = find_visible(view, ctx, parsed.text)
     if summary is None:
         raise NotFound.of("memory", address)
     return summary

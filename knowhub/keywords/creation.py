@@ -31,7 +31,7 @@ from knowhub.keywords.edits import PendingRows
 from knowhub.keywords.fields import prefix_errors
 from knowhub.keywords.model import KEYWORDS, ROOT_ID, Dropped, NewKeyword, TreeOptions
 from knowhub.keywords.new_keywords import (
-    CreationState,
+    CreationAnswers,
     NewKeywordRow,
     check_aliases_within,
     count_dropped,
@@ -44,7 +44,7 @@ from knowhub.keywords.search.text_search import NearKeywords
 from knowhub.keywords.tree import find_keyword
 
 MAX_ITEMS = 1_000
-_PLACINGS = 2
+_MAX_PLACEMENTS = 2
 
 
 class KeywordCreation:
@@ -81,7 +81,7 @@ class KeywordCreation:
         view = self._store.view(ctx.account)
         # With `dedup_check` the model decides about twins.
         new_row = self._make_new_row(replace(new, allow_duplicate=new.allow_duplicate or dedup_check), ctx, view.now)
-        answers = CreationState(time.monotonic() + self._options.write_budget_s)
+        answers = CreationAnswers(time.monotonic() + self._options.write_budget_s)
         auto_place = auto_place and new.parent_id is None
         if dedup_check or (auto_place and self._agent.available):
             # A retry asks no second question, and does not conflict with the keyword of the first request.
@@ -165,8 +165,9 @@ class KeywordCreation:
     ) -> tuple[list[Write], Dropped]:
         """Return the writes of prepared keywords, and what of them is not kept.
 
-        `ids` notes under which id each is there, and that id by itself; a parent may be in it already. `position` is
-        for errors: the group of the items, and the index of the first. `refs` is for `find_stored`.
+        `ids` is filled: it maps the id of each row to that of the stored or new keyword that the row becomes, and that
+        id to itself. Parents of earlier calls may be in it. `position` is for errors: the group of the items, and the
+        index of the first. `refs` is for `find_stored`.
         """
         (group, start), pending, dropped = position, PendingRows(view), Dropped()
         for index, new_row in enumerate(new_rows, start):
@@ -206,7 +207,7 @@ class KeywordCreation:
             rows.append(SavedRow(shown, operation_id))
         return SavedBatch(rows, operation_id)
 
-    async def _find_duplicate(self, ctx: RequestContext, new_row: NewKeywordRow, answers: CreationState) -> bool:
+    async def _find_duplicate(self, ctx: RequestContext, new_row: NewKeywordRow, answers: CreationAnswers) -> bool:
         """Ask the model whether a keyword of this name is the same; keep what it decides in `answers`."""
         view = self._store.view(ctx.account)
         namesakes = list(dict.fromkeys(rendering.find_by_name_keys(view, ctx, new_row.name_keys)))
@@ -224,7 +225,7 @@ class KeywordCreation:
         return decision.node_id is not None
 
     def _merge_into_duplicate(
-        self, ctx: RequestContext, new_row: NewKeywordRow, answers: CreationState
+        self, ctx: RequestContext, new_row: NewKeywordRow, answers: CreationAnswers
     ) -> Decide[View]:
         """Return the decision that merges a new keyword into its duplicate, if the caller still may change that."""
         into, action = answers.decided["into"], answers.decided["dedup"]
@@ -246,10 +247,10 @@ class KeywordCreation:
         return decide
 
     async def _create_with_model(
-        self, ctx: RequestContext, new_row: NewKeywordRow, answers: CreationState, key: IdempotencyKey | None
+        self, ctx: RequestContext, new_row: NewKeywordRow, answers: CreationAnswers, key: IdempotencyKey | None
     ) -> SavedRow:
         is_unsorted = False
-        for _ in range(_PLACINGS if self._agent.available else 0):
+        for _ in range(_MAX_PLACEMENTS if self._agent.available else 0):
             goal = await self._make_goal(ctx, new_row)
             placement = await self._agent.descend(
                 ctx, lambda: self._store.view(ctx.account), goal, answers.get_remaining_s()
@@ -287,7 +288,7 @@ class KeywordCreation:
         ctx: RequestContext,
         new_row: NewKeywordRow,
         parent_id: str | None,
-        answers: CreationState,
+        answers: CreationAnswers,
         key: IdempotencyKey | None,
     ) -> SavedRow:
         # `parent_id` is None if a model was asked and found no suitable parent.

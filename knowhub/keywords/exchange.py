@@ -66,7 +66,7 @@ class TreeImportResult:
 
 @dataclass(frozen=True, slots=True)
 class _ImportedRows:
-    """What one operation did: under which id each row is there, and what is not kept."""
+    """What one operation did: the keyword or info that each row became, by id, and what is not kept."""
 
     ids: Mapping[str, str]
     dropped: Dropped

@@ -35,7 +35,7 @@ class NewKeywordRow:
 
 
 @dataclass(slots=True)
-class CreationState:
+class CreationAnswers:
     """The calls and decisions of a model while one keyword is created; `deadline` is on the monotonic clock."""
 
     deadline: float

@@ -53,7 +53,8 @@ _MAX_KEY: Final = 200
 class Segment:
     """Messages of a session that wait, from number `first` to before `end`, after an overlap with those before them.
 
-    `uris` are those of the messages of the prompt; `new` is the place of the first that waits.
+    `uris` are those of the messages of the prompt; `first_waiting` is the index of the first that waits.
+    `cut_count` is how many of those that wait are too long to be shown whole.
     """
 
     session: ContextSummary
@@ -62,18 +63,20 @@ class Segment:
     end: int
     uris: Sequence[str]
     messages: Sequence[Message]
-    new: int
-    cut: int = 0
+    first_waiting: int
+    cut_count: int = 0
 
     @property
     def is_worth_asking(self) -> bool:
         """Whether a user or a tool says something in it."""
-        return any(message.content and (message.is_user or message.is_tool) for message in self.messages[self.new :])
+        return any(
+            message.content and (message.is_user or message.is_tool) for message in self.messages[self.first_waiting :]
+        )
 
     @property
     def count(self) -> int:
         """The number of messages that wait in it."""
-        return len(self.messages) - self.new
+        return len(self.messages) - self.first_waiting
 
 
 def find_next_segment(view: View, summary: ContextSummary) -> Segment | None:
@@ -98,10 +101,10 @@ def find_next_segment(view: View, summary: ContextSummary) -> Segment | None:
     before = before[len(before) - count_overlap([_count_chars(view, part) for part in before[-OVERLAP_MESSAGES:]]) :]
     rows = [view.get(PARTS, part.uri) for part in (*before, *chosen)]
     messages = [read_message(said) for said in rows if said is not None]
-    cut = sum(len(message.content) > MAX_SHOWN_CHARS for message in messages[len(before) :])
+    cut_count = sum(len(message.content) > MAX_SHOWN_CHARS for message in messages[len(before) :])
     shown = _filter_messages(messages, frozenset(reading["recalled"]))
     addresses = [part.uri for part in (*before, *chosen)]
-    return Segment(summary, _make_memory_context(summary, row), first, end, addresses, shown, len(before), cut)
+    return Segment(summary, _make_memory_context(summary, row), first, end, addresses, shown, len(before), cut_count)
 
 
 def _count_chars(view: View, part: ContextSummary) -> int:
@@ -115,9 +118,9 @@ def _filter_messages(messages: Sequence[Message], recalled: frozenset[str]) -> l
 
 
 def _make_memory_context(summary: ContextSummary, row: Row) -> MemoryContext:
-    place = uri.parse(summary.uri)
-    user = place.space.partition("/")[2]
-    return MemoryContext(place.account, user, "", summary.owner, str(row["metadata"].get("session_id") or ""))
+    parsed = uri.parse(summary.uri)
+    user = parsed.space.partition("/")[2]
+    return MemoryContext(parsed.account, user, "", summary.owner, str(row["metadata"].get("session_id") or ""))
 
 
 ShownMemory: TypeAlias = tuple[KnownMemory, tuple[str, str]]
@@ -135,7 +138,7 @@ async def find_similar(view: View, index: ContextIndex, segment: Segment) -> lis
     def search(text: str) -> Awaitable[SearchHits[ContextSummary]]:
         return index.search(segment.whose.account, text, groups, lambda summary: summary.live, SIMILAR_TO_A_TEXT)
 
-    found = await search_texts(list_said(segment.messages[segment.new :]), search)
+    found = await search_texts(list_said(segment.messages[segment.first_waiting :]), search)
     profile = _profile_uri(segment.whose)
     nearest = [address for address in dict.fromkeys(hit.summary.uri for hit in found) if address != profile][:MAX_KNOWN]
     nearest += _list_newest(view, below, set(nearest), MAX_KNOWN - len(nearest))
@@ -167,7 +170,7 @@ def _list_newest(view: View, below: str, known: set[str], limit: int) -> list[st
 
 def _is_rule_statement(item: Row, segment: Segment) -> bool:
     """Return whether rules took a statement from the messages that wait in a segment."""
-    return item["by"] == "rules" and set(item["source_refs"]) <= set(segment.uris[segment.new :])
+    return item["by"] == "rules" and set(item["source_refs"]) <= set(segment.uris[segment.first_waiting :])
 
 
 def _profile_uri(whose: MemoryContext) -> str:
@@ -207,8 +210,8 @@ class SegmentDecision:
                 self._drop_statements_of_rules(writer, candidate)
         skipped = [item.plan.reason for item in applied if item.plan.action is WriteAction.SKIP]
         dropped = Counter([*(change.reason for change in self.refused), *skipped])
-        if segment.cut:
-            dropped["messages_cut"] += segment.cut
+        if segment.cut_count:
+            dropped["messages_cut"] += segment.cut_count
         if self.failure:
             dropped[self.failure] += segment.count
         reader = "by_model" if not self.failure else "by_rules"
@@ -221,7 +224,7 @@ class SegmentDecision:
 
     def _make_candidate(self, view: View, change: MemoryChange) -> CandidateMemory:
         segment = self.segment
-        cited = [(segment.uris[place], segment.messages[place]) for place in change.evidence]
+        cited = [(segment.uris[index], segment.messages[index]) for index in change.evidence]
         said = [moment for _, message in cited if (moment := dates.read_moment(message.timestamp))]
         said_at = max(said, default="")
         summaries = [find_memory(view, address) for address, _ in cited]
@@ -231,7 +234,7 @@ class SegmentDecision:
         if change.category == MemoryCategory.PROFILE:
             values, ended = read_lasting_values(change.statement, dates.read_day(said_at))
             facts = StatementFacts(values, {} if values else ended)
-        place = self._find_place(change)
+        changed = self._find_statement(change)
         return CandidateMemory(
             category=MemoryCategory(change.category),
             routing_key=change.statement[:_MAX_KEY],
@@ -242,7 +245,9 @@ class SegmentDecision:
             recorded_at=clock.iso(view.now),
             message_ids=[summary.message_id for summary in summaries if summary is not None and summary.message_id],
             facts=facts,
-            changes=None if place is None else ChangedMemory(*place, change.action == UPDATE, change.action == FORGET),
+            changes=None
+            if changed is None
+            else ChangedMemory(*changed, change.action == UPDATE, change.action == FORGET),
         )
 
     def _drop_statements_of_rules(self, writer: ContextWriter, candidate: CandidateMemory) -> None:
@@ -265,10 +270,10 @@ class SegmentDecision:
                 patch = {**left.make_layers(), "metadata": {**row["metadata"], **left.make_metadata()}}
                 writer.merge_node(address, patch | ({} if left.current else {"deleted": True}))
 
-    def _find_place(self, change: MemoryChange) -> tuple[str, str] | None:
+    def _find_statement(self, change: MemoryChange) -> tuple[str, str] | None:
         """Return the node and the text of the statement that a change is about, or that says the same already."""
         if change.memory is not None:
             return self.shown[change.memory][1]
         wanted = normalize_words(change.statement)
-        same = (place for _, place in self.shown if change.action == ADD and normalize_words(place[1]) == wanted)
+        same = (stored for _, stored in self.shown if change.action == ADD and normalize_words(stored[1]) == wanted)
         return next(same, None)

@@ -89,18 +89,18 @@ def _excerpt(said: str, words: Sequence[str]) -> str:
         return said[: texts.MAX_MESSAGE_CHARS]
     # Lower case may be longer; that is a few characters in a whole message.
     lower = said[:_LOOKED_THROUGH_CHARS].lower()
-    place = next((at for at in (lower.find(word) for word in words) if at >= 0), 0)
-    start = min(max(0, place - _CHARS_BEFORE_MATCH), len(said) - texts.MAX_MESSAGE_CHARS)
-    return f"…{said[start + 1 : start + texts.MAX_MESSAGE_CHARS]}" if place else said[: texts.MAX_MESSAGE_CHARS]
+    match_at = next((at for at in (lower.find(word) for word in words) if at >= 0), 0)
+    start = min(max(0, match_at - _CHARS_BEFORE_MATCH), len(said) - texts.MAX_MESSAGE_CHARS)
+    return f"…{said[start + 1 : start + texts.MAX_MESSAGE_CHARS]}" if match_at else said[: texts.MAX_MESSAGE_CHARS]
 
 
 def _list_message_ids(view: View, hit: ScoredHit, sees: Sees) -> list[str]:
     """Name the messages of a turn, or those that an extracted memory comes from as far as they are seen, best first."""
-    place = {address: at for at, address in enumerate(hit.folded)}
+    ranks = {address: rank for rank, address in enumerate(hit.folded)}
     named = (
         (hit.summary.uri, *hit.folded)
         if hit.summary.is_part
-        else sorted(filter(sees, hit.summary.sources), key=lambda source: place.get(source, len(place)))
+        else sorted(filter(sees, hit.summary.sources), key=lambda source: ranks.get(source, len(ranks)))
     )
     parts = (find_memory(view, address) for address in named[:_MAX_MESSAGE_IDS])
     return [get_message_id(part) for part in parts if part is not None and part.live]

@@ -70,14 +70,16 @@ class MemorySearch:
         view = self._store.view(ctx.account)
         hits = rank_memories(view, self._index, looked_for, seeds, ctx)
         found = make_blocks(view, self._index, looked_for, hits, ctx)
-        shares = [replace(block, relevance=_share(block.score, seeds)) for block in found]
+        shares = [replace(block, relevance=_get_relevance(block.score, seeds)) for block in found]
         blocks = [block for block in shares if block.relevance >= limits.min_relevance]
         degraded = list(seeds.found.degraded)
         if self._reranker is not None and blocks:
             texts = [block.abstract for block in blocks]
             ranked = await rank_texts(self._reranker, asked.text, texts, self._rerank_budget_s)
             degraded += [RERANKER] if ranked is None else []
-            blocks = [_note_rank(blocks[place], rank) for rank, (place, _) in enumerate(ranked or (), 1)] or blocks
+            blocks = [
+                _add_rank_reason(blocks[index], rank) for rank, (index, _) in enumerate(ranked or (), 1)
+            ] or blocks
         if limits.explain:
             # Where nothing has a vector, words alone found it.
             stages = {
@@ -122,10 +124,10 @@ def explain_block(block: RetrievedBlock, stages: Sequence[StageScore] = ()) -> d
     return {"stages": [asdict(stage) for stage in stages], "rules": list(filter(None, block.match_reason.split("; ")))}
 
 
-def _note_rank(block: RetrievedBlock, rank: int) -> RetrievedBlock:
+def _add_rank_reason(block: RetrievedBlock, rank: int) -> RetrievedBlock:
     return replace(block, match_reason="; ".join(filter(None, [block.match_reason, f"reranked {rank}"])))
 
 
-def _share(score: float, seeds: Seeds) -> float:
+def _get_relevance(score: float, seeds: Seeds) -> float:
     """Return the relevance of a block: its score, 1 for the best of this search, as a share of a perfect match."""
     return round(min(1.0, score * seeds.best_share), _RELEVANCE_DIGITS)

@@ -141,7 +141,7 @@ class Curator:
         ctx = survey.visible_tree.ctx
         reviewed = await review(self._agent, ctx, self._store.view(ctx.account), judged, budget_s)
         calls += reviewed.calls
-        refused = {id(judged[place]) for place in reviewed.refused}
+        refused = {id(judged[index]) for index in reviewed.refused}
         return [step for step in steps if id(step) not in refused], reviewed.failure is None
 
     async def _query_model(self, survey: TreeSurvey, deadline: float, calls: list[Row]) -> "_ModelProposals":

@@ -46,7 +46,7 @@ async def propose(
 
 @dataclass(frozen=True, slots=True)
 class Review(ModelAnswer):
-    """The places of the steps that a model refuses."""
+    """The indexes of the steps that a model refuses."""
 
     refused: frozenset[int] = frozenset()
 
@@ -65,8 +65,8 @@ async def review(
         )
         shown.append({"idx": idx, "kind": step.kind.value, "keyword": first, "target": second})
 
-    places = [str(place) for place in range(len(steps))]
-    return await agent.ask(prompts.review_plan(shown), places, budget_s, _parse_review, Review())
+    indexes = [str(index) for index in range(len(steps))]
+    return await agent.ask(prompts.review_plan(shown), indexes, budget_s, _parse_review, Review())
 
 
 def _parse_review(answer: Mapping[str, Any], choices: NumberedChoices) -> Review | None:

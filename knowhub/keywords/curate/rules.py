@@ -217,10 +217,10 @@ def _list_prefix_ends(text: KeywordText, name: str) -> list[int]:
     """Return where the beginnings of a name end that end where a word does, the longest first."""
     runs = list(islice(_RUN.finditer(name), _MAX_RUNS))
     ends = {run.end() for run in runs[:-1]}
-    for place, run in enumerate(runs):
+    for number, run in enumerate(runs):
         lengths = list(accumulate(map(len, text.words(run[0])))) if run[1] is not None else []
         for index, length in enumerate(lengths[:-1]):
-            if place or length >= _MIN_CHINESE_PREFIX or len(lengths) - index > _MIN_PREFIX:
+            if number or length >= _MIN_CHINESE_PREFIX or len(lengths) - index > _MIN_PREFIX:
                 ends.add(run.start() + length)
     return sorted((end for end in ends if end >= _MIN_PREFIX), reverse=True)
 
