@@ -77,12 +77,12 @@ rS6tU7vW8xY9zA0bC1dE2fG3hI4jK5lM6nO7pQ8rS9tU0vW1xY2zA3bC4dE5fG6h
     ],
 )
 def test_summaries_contain_no_part_of_a_multiline_credential(said: str, parts: tuple[str, ...]) -> None:
-    told = "".join(
+    summaries = "".join(
         summarize_session([user_message(said), agent_message(said), user_message("The billing database is up.")])
     )
 
-    assert [part for part in parts if part in told] == []
-    assert "billing" in told
+    assert [part for part in parts if part in summaries] == []
+    assert "billing" in summaries
 
 
 @pytest.mark.parametrize(

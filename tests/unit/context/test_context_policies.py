@@ -157,10 +157,10 @@ def test_a_line_that_a_person_wrote_stays_theirs_where_it_is_said_again() -> Non
     edited = edit_page(row, {**row, "content": f"{row['content']}\nI live in Rome."}, 1.7e9)
     account.writer.merge_node(row["id"], edited)
 
-    told = candidate(
+    moved = candidate(
         MemoryCategory.PROFILE, "I live in Rome.", facts=StatementFacts({"home": "rome"}), said_at=NEXT_DAY
     )
-    _, after = account.apply(told)
+    _, after = account.apply(moved)
 
     assert [(item["text"], item["by"]) for item in after["metadata"]["statements"]] == [("I live in Rome.", "person")]
 

@@ -140,14 +140,14 @@ def test_a_cycle_in_the_tree_ends_the_walk() -> None:
 def test_a_candidate_has_counts_and_an_optional_description() -> None:
     view = FakeKeywordView()
     visible_tree = VisibleTree(view, local())
-    bare, told = view.put("Go"), view.put("Python", description="一门\n语言" * 200)
-    view.put("asyncio", told.id)
+    bare, described = view.put("Go"), view.put("Python", description="一门\n语言" * 200)
+    view.put("asyncio", described.id)
     view.put_info("i1")
-    view.link(Link("i1", told.id, RelationType.PRIMARY))
+    view.link(Link("i1", described.id, RelationType.PRIMARY))
 
-    shown = visible_tree.make_candidate(told, described=True)
+    shown = visible_tree.make_candidate(described, described=True)
 
-    assert visible_tree.make_candidate(told).description == ""
+    assert visible_tree.make_candidate(described).description == ""
     assert shown.description == ("一门 语言" * 200)[:300]
     assert (shown.children, shown.infos) == (1, 1)
     assert visible_tree.make_candidate(bare, described=True).description == ""
