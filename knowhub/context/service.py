@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from itertools import islice
 
 from knowhub.context import edits, sessions, uri
-from knowhub.context.commit.current_memories import DEFAULT_TOKENS, CurrentMemories, gather_current, list_standing
+from knowhub.context.current_memories import DEFAULT_TOKENS, CurrentMemories, gather_current, list_standing
 from knowhub.context.edits import parse_own_uri
 from knowhub.context.model import ContextNode, ContextSummary, Level, NodeSummary
 from knowhub.context.queries import find_visible, list_folders, list_memories_in

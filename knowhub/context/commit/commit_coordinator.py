@@ -13,6 +13,7 @@ from knowhub.context.commit.rule_extraction import list_recalled
 from knowhub.context.commit_model import CommitResult, SessionCommit
 from knowhub.context.model import MemoryContext
 from knowhub.context.ports import ContextDirectories
+from knowhub.context.reading import Reader
 from knowhub.conversations.messages import Message, without_revealed
 from knowhub.conversations.sentences import Fold
 from knowhub.core import permissions
@@ -77,7 +78,7 @@ class CommitCoordinator:
         keys = await asyncio.to_thread(make_content_keys, messages)
         if not commit.options.extract:
             return CommitDecider(commit, whose, messages, keys, [], "not_asked", self._fold)
-        reader = "by_rules" if self._extraction is None else "by_model"
+        reader: Reader = "by_rules" if self._extraction is None else "by_model"
         recalled = list_recalled(view, ctx, commit.used_contexts)
         return CommitDecider(commit, whose, messages, keys, recalled, reader, self._fold)
 

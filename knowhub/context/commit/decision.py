@@ -16,7 +16,7 @@ from knowhub.context.commit.session_summary import summarize_session
 from knowhub.context.commit.tool_calls import list_call_ids, renumber_calls
 from knowhub.context.commit_model import CandidateMemory, CommitDecision, SessionCommit
 from knowhub.context.model import MemoryContext
-from knowhub.context.reading import add_messages
+from knowhub.context.reading import Reader, add_messages
 from knowhub.conversations.messages import Message
 from knowhub.conversations.sentences import Fold
 from knowhub.core import clock
@@ -29,8 +29,8 @@ COMMIT_SESSION: Final = "commit_session"
 class CommitDecider:
     """Decides for one commit, as often as it is asked, each time on the view that it is given.
 
-    `messages` are those that say something, and `keys` those of their content. `recalled` must not be learnt from them,
-    and `reader` reads them, see `add_messages`. What takes long is done once for each state of the session.
+    `messages` are the non-empty ones, and `keys` their `make_content_keys`. Of the texts `recalled` nothing is learnt.
+    What takes long is done once for each state of the session.
     """
 
     commit: SessionCommit
@@ -38,7 +38,7 @@ class CommitDecider:
     messages: Sequence[Message]
     keys: Sequence[str]
     recalled: Sequence[str]
-    reader: str
+    reader: Reader
     fold: Fold
     _prepared: dict[frozenset[str], tuple[tuple[str, str] | None, ExtractedCandidates]] = field(default_factory=dict)
 

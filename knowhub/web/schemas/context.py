@@ -7,8 +7,8 @@ from pydantic import AfterValidator, BeforeValidator, Field, StringConstraints, 
 
 from knowhub.context import uri
 from knowhub.context.commit import commit_checks
-from knowhub.context.commit.current_memories import DEFAULT_TOKENS
 from knowhub.context.commit_model import CommitOptions, SessionCommit, UsedTool
+from knowhub.context.current_memories import DEFAULT_TOKENS
 from knowhub.context.model import Level, MemoryCategory
 from knowhub.context.search_model import MemoryLimits
 from knowhub.context.service import MAX_DEPTH
