@@ -205,7 +205,7 @@ class MemoryAuthoring:
         def decide(view: View) -> Draft:
             summary = edits.get_editable_summary(view, ctx, address, expected)
             session = session_node.remove_message(view, summary, self._fold) if summary.is_part else []
-            return Draft("delete_memory", [*session, *edits.deletion_writes(view, summary, view.now)])
+            return Draft("delete_memory", [*session, *edits.make_deletion_writes(view, summary, view.now)])
 
         return get_operation(await self._commit(ctx, LongDecision(decide), key)).operation_id
 

@@ -1,4 +1,4 @@
-"""Rows in, rows out: reading, correcting and forgetting one memory at a time, with no store and no clock."""
+"""Checks, corrections and deletions of single memories. Pure: rows in, rows out."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -55,12 +55,12 @@ def get_redacted_row(view: View, ctx: RequestContext, summary: ContextSummary) -
     return (
         row
         if summary.is_part or ctx.sees_everything
-        else uri.redact_node(summary.uri, row, visibility_check(view, ctx))
+        else uri.redact_node(summary.uri, row, make_visibility_check(view, ctx))
     )
 
 
-def visibility_check(view: View, ctx: RequestContext) -> uri.Sees:
-    """Return whether the caller may see the node at a URI, also a deleted one. A URI never used hides nothing."""
+def make_visibility_check(view: View, ctx: RequestContext) -> uri.Sees:
+    """Return a check of whether the caller may see the node at a URI, also a deleted one. Unused URIs are visible."""
 
     def sees(address: str) -> bool:
         summary = find_memory(view, address)
@@ -87,7 +87,7 @@ def get_editable_summary(view: View, ctx: RequestContext, address: str, expected
 def apply_patch(summary: ContextSummary, row: Row, patch: Mapping[str, Any], now: float) -> dict[str, Any] | None:
     """Return a node's row with the layers of `patch`, None where that changes nothing.
 
-    Raises InvalidInput for what was said: a transcript is forgotten in part, never edited.
+    Raises InvalidInput for a message, and for the content of a session: messages are deleted, never edited.
     """
     if summary.is_part:
         raise InvalidInput.of("uri", "what was said stays as it was said; a message can be deleted")
@@ -103,8 +103,8 @@ def apply_patch(summary: ContextSummary, row: Row, patch: Mapping[str, Any], now
     return next_of(changed, row, now)
 
 
-def deletion_writes(view: View, summary: ContextSummary, now: float) -> list[Write]:
-    """Say that a node or a message shall be gone; with a session go its messages."""
+def make_deletion_writes(view: View, summary: ContextSummary, now: float) -> list[Write]:
+    """Return the writes that delete a node or a message; a session is deleted with its messages."""
     summaries: Sequence[ContextSummary] = [summary]
     if summary.category is MemoryCategory.SESSIONS and not summary.is_part:
         summaries = [summary, *list_parts(view, summary.uri)]

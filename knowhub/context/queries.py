@@ -80,7 +80,7 @@ def _summarize_metadata(metadata: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def facet(name: str, value: str) -> str:
-    """Name one thing that a search can be narrowed to: `category:events`, `under:ctx://…`, `sees:user:li`."""
+    """Return a facet, by which a search can be filtered: `category:events`, `under:ctx://…`."""
     return f"{name}:{value}"
 
 
@@ -99,7 +99,7 @@ def _get_audience_and_facets(
 
 
 def _get_name(category: MemoryCategory, row: Row) -> str:
-    """Return how a node is called: where its URI is silent of that, by what is gathered in it."""
+    """Return the name of a node: the end of its URI, or its routing key where the URI has only a hash of that."""
     key = row["metadata"].get("routing_key") if category in _GATHERED else None
     return uri.slug(str(key)) if key else str(row["id"]).rpartition("/")[2]
 
@@ -170,7 +170,7 @@ def find_visible(view: View, ctx: RequestContext, address: str) -> ContextSummar
 
 
 def find_profile(view: View, ctx: RequestContext) -> ContextSummary | None:
-    """Return the live profile of who calls. Raises InvalidInput for who is nobody."""
+    """Return the live profile of the caller. Raises InvalidInput for a caller without a user and an agent."""
     space = uri.space_of(uri.memory_context(ctx), "user")
     return find_visible(view, ctx, uri.node_uri(ctx.account, space, MemoryCategory.PROFILE))
 

@@ -94,7 +94,10 @@ class ContextService:
         return _list_below(await self._view(ctx), ctx, address, MAX_DEPTH if recursive else depth)
 
     async def read_profile(self, ctx: RequestContext, max_tokens: int = DEFAULT_TOKENS) -> CurrentMemories:
-        """Return all that is current of the caller, in one bounded text. Raises InvalidInput for who is nobody."""
+        """Return all that is current of the caller, in one bounded text.
+
+        Raises InvalidInput for a caller without a user and an agent.
+        """
         return gather_current(await self._view(ctx), ctx, max_tokens)
 
     async def list_sessions(
@@ -118,7 +121,7 @@ class ContextService:
             items = list_standing(view, ctx, max_added + len(known), found.preferences) if max_added else []
             owner = uri.memory_context(ctx).owner
         except InvalidInput:
-            # Who is no user and no agent has none.
+            # A caller without a user and an agent has none.
             return found
         added = [
             RetrievedBlock(
@@ -146,13 +149,13 @@ class ContextService:
 
 
 def _list_below(view: View, ctx: RequestContext, address: str | None, depth: int) -> Listing:
-    """List what the caller sees below a URI, that of the account where there is none, `depth` levels down.
+    """List what the caller sees below a URI, by default that of the account, `depth` levels down.
 
     Raises InvalidInput, and NotFound where the caller sees nothing there.
     """
     root = uri.account_uri(ctx.account) if address is None else parse_own_uri(ctx, address).text
     found = list(islice(_walk(view, ctx, root, _open_spaces(view, ctx), depth), MAX_LISTED + 1))
-    # The account itself is there before anything is remembered in it; of anything else an empty answer would tell.
+    # An account without memories is an empty list. For any other URI an empty list would say that it exists.
     if not found and root != uri.account_uri(ctx.account) and find_visible(view, ctx, root) is None:
         raise NotFound.of("memory", root)
     return Listing(found[:MAX_LISTED], len(found) > MAX_LISTED)
@@ -186,7 +189,7 @@ def _make_node_summary(view: View, summary: ContextSummary) -> NodeSummary:
 def _open_spaces(view: View, ctx: RequestContext) -> list[str] | None:
     """Return the URIs of the non-empty spaces of the caller; None if the caller sees the whole account.
 
-    A folder above shows nothing else: that somebody remembers is for nobody to know.
+    The folders above show only these, so that nobody learns who else has memories.
     """
     seen = list_visible_spaces(ctx)
     return None if seen is None else [space for space in seen if list_folders(view, space)]

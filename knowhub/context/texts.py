@@ -25,7 +25,7 @@ _SPACES: Final = re.compile(r"\s+")
 
 
 def get_indexed_text(collection: str, row: Row) -> str:
-    """Return what a node or a part is found by."""
+    """Return the text by which a node or a part is found."""
     if collection == PARTS:
         return format_message(row)
     return f"{row['abstract']}"
@@ -93,8 +93,8 @@ def _get_sent_time(collection: str, row: Row) -> object:
     return row["timestamp"] if collection == PARTS else row["metadata"].get("said_at")
 
 
-# A line, after whatever any reader takes for its break, that begins like a heading of the transcript. What has
-# backslashes already gets one more, so that what was said can be told from what is shown.
+# The beginning of a line that looks like a heading of the transcript, after any kind of line break. It gets a
+# backslash, or one more if it has some, so that the original can be restored.
 _BREAKS: Final = r"\n\r\v\f\x1c-\x1e\x85\u2028\u2029"
 _LIKE_HEADING: Final = re.compile(rf"(?:^|(?<=[{_BREAKS}]))([^\S{_BREAKS}]*)(\\*##(?!#))")
 

@@ -21,7 +21,8 @@ _HASH_NAME_CHARS: Final = 12
 _MAX_SEGMENT_CHARS: Final = 900
 _PLAIN: Final = frozenset("-_.@:+")
 OWN: Final = "~"
-"""How the space begins that a user has where no agent is named, and an agent where no user is: no id is written so."""
+"""How the name of a space begins that is not named by its own kind of principal: the agent space of a user, and the
+user space of an agent without a user. No id is written so."""
 
 _MEMORIES: Final = "memories"
 _SPACE_SEGMENTS: Final = 3
@@ -65,7 +66,7 @@ class ContextUri:
 
     @property
     def parent(self) -> str:
-        """The URI above; that of the account has none, and is its own."""
+        """The URI above; the URI of an account is its own parent."""
         return parent_of(self.text)
 
 
@@ -118,7 +119,7 @@ def part_uri(session_uri: str, name: str) -> str:
 
 
 def parent_of(uri: str) -> str:
-    """Return the URI above; that of the account stays."""
+    """Return the URI above; the URI of an account is its own parent."""
     above = uri.rpartition("/")[0]
     return above if len(above) > len(SCHEME) else uri
 
@@ -146,7 +147,7 @@ def segment(name: str) -> str:
 
 
 def own_segment(name: str) -> str:
-    """Return the segment of the space that a principal has on the other side, where nobody is named there."""
+    """Return the segment of a user's own agent space, or of the user space of an agent without a user."""
     return OWN + segment(name)
 
 
@@ -218,13 +219,14 @@ _USER, _AGENT = "user:", "agent:"
 
 
 def memory_context(ctx: RequestContext, session_id: str = "") -> MemoryContext:
-    """Return the spaces of who calls. A user has an agent's space of their own, and an agent alone a user's.
+    """Return the spaces into which the caller's sessions are committed.
 
-    What a session teaches of tools rests on what a user did: other users of the agent do not see it.
+    Each user has an agent space of their own, even if an agent is named: what a session teaches of tools comes from
+    what this user did, so other users of the agent do not see it. An agent without a user has its own user space.
 
-    Raises InvalidInput where neither is named and no default takes their place: a project remembers nothing.
+    Raises InvalidInput where neither is named and there is no default: a project has no memories.
     """
-    # The root key acts for whom it names, and for itself where it names nobody.
+    # The root key acts for the principals that it names, and for itself if it names none.
     own = (ctx.own - {ctx.actor} if ctx.is_root else ctx.own) or ctx.own
     named = {principal.partition(":")[0]: principal for principal in sorted(own)}
     if not named and ctx.visible is None:
@@ -270,7 +272,7 @@ def list_visible_spaces(ctx: RequestContext) -> list[str] | None:
         if kind not in {"user", "agent"}:
             continue
         other = "agents" if kind == "user" else "users"
-        # Who has a name that no URI could hold has remembered nothing.
+        # A principal whose name no URI could hold has no memories.
         with suppress(ValueError):
             spaces += [f"{kind}s/{segment(name)}", f"{other}/{own_segment(name)}"]
     return [space_uri(ctx.account, space) for space in spaces]
@@ -281,7 +283,7 @@ Sees = Callable[[str], bool]
 
 
 def redact_node(address: str, row: Row, sees: Sees) -> Row:
-    """Return the row of a node, or what is to be written of one, without what tells of sessions that are not seen.
+    """Return the row or the patch of a node without references to sessions that the caller does not see.
 
     Nodes in a user's space come from that user's sessions alone.
     """

@@ -160,9 +160,9 @@ def make_layers(lines: Sequence[tuple[str, str]]) -> dict[str, str]:
 
 
 def complete_layers(category: MemoryCategory, row: Row, patch: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return a correction with the layers that it leaves out, where it changes the content that they are made of.
+    """Return a patch of the content with new layers above it, unless it has its own.
 
-    Else a search would go on finding, and a reading go on telling, what was corrected away.
+    Otherwise the old abstract and overview would still be found and shown.
     """
     content = patch.get("content", row["content"])
     if content == row["content"] or category is MemoryCategory.SESSIONS:

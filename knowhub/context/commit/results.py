@@ -77,7 +77,7 @@ def preview_result(
     view: View, ctx: RequestContext, whose: MemoryContext, decided: CommitDecision, *, dry_run: bool
 ) -> CommitResult:
     """Return what a dry run answers, or a commit that changes nothing; its events have no ids."""
-    plans, sees = [item.plan for item in decided.applied], edits.visibility_check(view, ctx)
+    plans, sees = [item.plan for item in decided.applied], edits.make_visibility_check(view, ctx)
     if not ctx.sees_everything:
         plans = [replace(plan, node_patch=uri.redact_node(plan.target_uri, plan.node_patch, sees)) for plan in plans]
     changes = [

@@ -32,7 +32,7 @@ def make_blocks(
     view: View, index: ContextIndex, query: TypedQuery, hits: Sequence[ScoredHit], ctx: RequestContext
 ) -> list[RetrievedBlock]:
     """Return a block for each hit, in order. Of rows it reads those of long messages, which are their own L0."""
-    sees = edits.visibility_check(view, ctx)
+    sees = edits.make_visibility_check(view, ctx)
     blocks = []
     for hit in hits:
         summary = hit.summary

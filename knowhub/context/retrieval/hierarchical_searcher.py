@@ -148,7 +148,7 @@ class _Ranking:
         """Add the caller's profile or nearest preferences where they are asked for: they need share no word with it."""
         wanted = self._preferences[:_FETCHED] if MemoryCategory.PREFERENCES.value in self._asked_for else []
         if MemoryCategory.PROFILE.value in self._asked_for:
-            # Who is no user and no agent has no profile.
+            # A caller without a user and an agent has no profile.
             with suppress(InvalidInput):
                 wanted += filter(None, [find_profile(self._view, self._ctx)])
         known = {hit.summary.uri: hit for hit in self._extracted}
