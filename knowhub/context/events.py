@@ -7,7 +7,7 @@ from typing import Any
 
 from knowhub.context import uri
 from knowhub.context.model import NODES, PARTS
-from knowhub.core.operation import Change, is_live
+from knowhub.core.operation import Change, Row, is_live
 
 MOVED_FROM = "moved_from"
 
@@ -71,12 +71,13 @@ def _list_events(change: Change, deleted: Container[str]) -> Iterable[tuple[Even
         if is_live(change.before):
             yield EventType.DELETE_CONTEXT, {}
         return
+    before: Row = change.before if change.before is not None and is_live(change.before) else {}
     moved_from = change.after.get(MOVED_FROM)
     # The row keeps this field. It is a move only where the same operation deletes the old URI.
-    if moved_from in deleted and not is_live(change.before):
+    if moved_from in deleted and not before:
         yield EventType.MOVE_CONTEXT, {"from_uri": str(moved_from)}
     else:
         yield EventType.UPSERT_CONTEXT, {}
     edges = change.after.get("relations") or []
-    if edges and edges != (change.before or {}).get("relations"):
+    if edges and edges != before.get("relations"):
         yield EventType.UPSERT_RELATION, {}

@@ -229,7 +229,7 @@ async def test_a_commit_is_not_redone_after_a_later_commit(tmp_path: Path) -> No
     await account.store.close()
 
 
-async def test_only_the_move_itself_is_announced_as_a_move(tmp_path: Path) -> None:
+async def test_only_the_move_is_announced_as_a_move_and_edges_return_with_their_memory(tmp_path: Path) -> None:
     account = UndoAccount(tmp_path)
     authoring = MemoryAuthoring(account.store, RecordingDirectories(), str)
     await account.bench.commit(user_message("Hello."), used_tools=[tool_use("grep")])
@@ -245,7 +245,7 @@ async def test_only_the_move_itself_is_announced_as_a_move(tmp_path: Path) -> No
     ids = [moved.operation_id, returned.operation_ids[0], anew.operation_id]
     assert [await account.list_events(str(item), new) for item in ids] == [
         [EventType.MOVE_CONTEXT, EventType.UPSERT_RELATION],
-        [EventType.UPSERT_CONTEXT],
-        [EventType.UPSERT_CONTEXT],
+        [EventType.UPSERT_CONTEXT, EventType.UPSERT_RELATION],
+        [EventType.UPSERT_CONTEXT, EventType.UPSERT_RELATION],
     ]
     await account.store.close()
