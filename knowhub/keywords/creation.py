@@ -295,12 +295,12 @@ class KeywordCreation:
         def decide(view: View) -> Draft:
             self._check(view, ctx, new_row, parent_id or ROOT_ID)
             writes: list[Write] = []
-            home, placed = parent_id, dict[str, Any]()
-            if home is None:
-                home, writes = self._find_default_parent(view, ctx, new_row)
-                if home != ROOT_ID:
-                    placed = {"placed": "uncategorized", "parent_id": home}
-            row = keyword_rules.set_parent(new_row.row, home, view.now)
+            chosen_id, placed = parent_id, dict[str, Any]()
+            if chosen_id is None:
+                chosen_id, writes = self._find_default_parent(view, ctx, new_row)
+                if chosen_id != ROOT_ID:
+                    placed = {"placed": "uncategorized", "parent_id": chosen_id}
+            row = keyword_rules.set_parent(new_row.row, chosen_id, view.now)
             if not new_row.new.allow_duplicate:
                 edits.check_no_twin(view, ctx, self._text, row)
             writes.append(keyword_rules.write_keyword(row))

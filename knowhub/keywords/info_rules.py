@@ -64,14 +64,14 @@ def new_link_row(
     """
     check_creator(created_by)
     moment = clock.iso(now)
-    kept = before if is_live(before) else None
+    existing = before if is_live(before) else None
     return {
         "info_id": info_id,
         "keyword_id": keyword_id,
         "relation": relation.value,
         "created_by": fields.parse_text("created_by", created_by),
         "version": next_version(before),
-        "created_at": moment if kept is None else kept["created_at"],
+        "created_at": moment if existing is None else existing["created_at"],
         "updated_at": moment,
     }
 

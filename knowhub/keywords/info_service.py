@@ -252,9 +252,9 @@ class InfoService(OwnedRows):
         # With descendants it would depend on too many rows to be cached.
         cache = NO_CACHE if query.descendants else self._cache
         key = rendering.make_page_key(ctx, keyword_id, query)
-        kept: Sequence[bytes] | None = cache.get(key)
-        if kept is not None:
-            return kept
+        cached: Sequence[bytes] | None = cache.get(key)
+        if cached is not None:
+            return cached
         page = rendering.get_info_page(view, ctx, keyword_id, query)
         rows = rendering.render_linked_infos(view, ctx, keyword_id, query, page.shown)
         if len(page.examined) <= rendering.MAX_DEPENDENCIES:

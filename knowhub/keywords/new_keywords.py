@@ -105,11 +105,11 @@ def find_stored(
     ids: Mapping[str, str],
     refs: Mapping[str | None, Sequence[str]] | None,
 ) -> Node | None:
-    """Return the stored keyword that a new one is; None for none.
+    """Return the stored keyword that a new one means; None if it is new.
 
-    A batch matches by path, unless a duplicate is allowed. An import has `refs`, the normal forms of the name of each
-    item by its ref. It matches by id first, and then leaves out keywords that are other items, and for a duplicate
-    those that earlier items became, which `ids` has.
+    A batch matches by path, unless a duplicate is allowed. An import has `refs`, the name keys of each item by its ref.
+    It matches by id first, then by path. It never matches a keyword that is another item of the import, and for a
+    duplicate none that an earlier item became (`ids`).
     """
     new, name_keys, parent_id = new_row.new, new_row.name_keys, ids.get(new_row.parent_id, new_row.parent_id)
     named = rendering.get_visible_node(view, ctx, new.ref) if refs is not None and new.ref is not None else None

@@ -91,11 +91,11 @@ def list_merge_steps(
         yield None
         named = [node for node in found if name_key in survey.text.name_keys(node.name)]
         if 1 < len(named) <= _MAX_SHARED:
-            kept, *others = sorted(named, key=lambda node: _rank(survey, node))
+            target, *others = sorted(named, key=lambda node: _rank(survey, node))
             for node in others:
-                reason = _find_shared(survey, node, kept)
-                if reason is not None and can_merge(survey, node, kept):
-                    yield make_step(StepKind.MERGE, node, kept, reason)
+                reason = _find_shared(survey, node, target)
+                if reason is not None and can_merge(survey, node, target):
+                    yield make_step(StepKind.MERGE, node, target, reason)
 
 
 def list_move_steps(

@@ -34,7 +34,7 @@ DEGRADED = ("llm",)
 class KeywordSearch:
     """Search over the keywords that the caller sees; hidden keywords count as missing.
 
-    Without `log` no missed query is noted. A cached answer always equals a fresh one: `Invalidation` must receive
+    Without `log` no missed query is recorded. A cached answer always equals a fresh one: `Invalidation` must receive
     every operation.
     """
 
