@@ -6,7 +6,7 @@ from typing import Final
 
 from knowhub.context import edits
 from knowhub.context.model import ContextSummary, MemoryCategory
-from knowhub.context.queries import facet, list_memories
+from knowhub.context.queries import list_memories, make_facet
 from knowhub.core.clock import CooperativePause
 from knowhub.core.operation import Row, Store, is_live
 from knowhub.core.request_context import RequestContext
@@ -41,7 +41,7 @@ async def grep_memories(
     Unlike a search it reads the texts themselves, word for word. Raises InvalidInput and NotFound.
     """
     wanted = text.casefold().strip()
-    wanted_facet = None if below is None else facet("under", edits.parse_own_uri(ctx, below).text)
+    wanted_facet = None if below is None else make_facet("under", edits.parse_own_uri(ctx, below).text)
     await store.refresh(ctx.account)
     view = store.view(ctx.account)
     found: list[FoundLine] = []

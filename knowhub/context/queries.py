@@ -45,7 +45,7 @@ def summarize_row(
         owner_space=_get_space(address),
         owner=str(row["owner"]),
         audience=audience,
-        facets=facets | {facet("under", address), *tag_facets(row.get("tags") or {})},
+        facets=facets | {make_facet("under", address), *tag_facets(row.get("tags") or {})},
         live=live,
         version=int(row["version"]),
         text_num=earlier.text_num if earlier is not None and is_same else text_num,
@@ -79,7 +79,7 @@ def _summarize_metadata(metadata: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def facet(name: str, value: str) -> str:
+def make_facet(name: str, value: str) -> str:
     """Return a facet, by which a search can be filtered: `category:events`, `under:ctx://…`."""
     return f"{name}:{value}"
 
@@ -89,11 +89,11 @@ def _get_audience_and_facets(
     parent: str, category: MemoryCategory, owner: str, own_scopes: tuple[str, ...]
 ) -> tuple[frozenset[str], frozenset[str]]:
     audience = scopes.audience(own_scopes, owner)
-    above = [*uri.ancestors(parent), parent]
+    above = [*uri.list_ancestors(parent), parent]
     facets = {
-        facet("category", category.value),
+        make_facet("category", category.value),
         *scopes.visibility_facets(audience),
-        *(facet("under", item) for item in above),
+        *(make_facet("under", item) for item in above),
     }
     return audience, frozenset(facets)
 
@@ -101,7 +101,7 @@ def _get_audience_and_facets(
 def _get_name(category: MemoryCategory, row: Row) -> str:
     """Return the name of a node: the end of its URI, or its routing key where the URI has only a hash of that."""
     key = row["metadata"].get("routing_key") if category in _GATHERED else None
-    return uri.slug(str(key)) if key else str(row["id"]).rpartition("/")[2]
+    return uri.make_slug(str(key)) if key else str(row["id"]).rpartition("/")[2]
 
 
 def _get_space(address: str) -> str:
@@ -113,7 +113,7 @@ def _sort_key(summary: ContextSummary) -> tuple[int, str]:
 
 
 def _parent_folders(summary: ContextSummary) -> Iterable[tuple[Hashable, Hashable, int]]:
-    path = [*uri.ancestors(summary.parent_uri), summary.parent_uri]
+    path = [*uri.list_ancestors(summary.parent_uri), summary.parent_uri]
     return [(above, folder, 1) for above, folder in pairwise(path)]
 
 

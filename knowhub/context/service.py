@@ -76,12 +76,12 @@ class ContextService:
 
         With `expand_relations` its edges come along, at most `max_relations`, where 0 is no bound.
         """
-        view = await self._view(ctx)
+        view = await self._get_view(ctx)
         return read_layer(view, ctx, address, level, expand_relations=expand_relations, max_relations=max_relations)
 
     async def get_node(self, ctx: RequestContext, address: str) -> ContextNode:
         """Return a node, or a message, with all of its layers. Raises InvalidInput and NotFound."""
-        view = await self._view(ctx)
+        view = await self._get_view(ctx)
         return read_node(view, ctx, edits.get_visible_summary(view, ctx, address))
 
     async def list_children(
@@ -91,24 +91,24 @@ class ContextService:
 
         Raises InvalidInput and NotFound.
         """
-        return _list_below(await self._view(ctx), ctx, address, MAX_DEPTH if recursive else depth)
+        return _list_below(await self._get_view(ctx), ctx, address, MAX_DEPTH if recursive else depth)
 
     async def read_profile(self, ctx: RequestContext, max_tokens: int = DEFAULT_TOKENS) -> CurrentMemories:
         """Return all that is current of the caller, in one bounded text.
 
         Raises InvalidInput for a caller without a user and an agent.
         """
-        return gather_current(await self._view(ctx), ctx, max_tokens)
+        return gather_current(await self._get_view(ctx), ctx, max_tokens)
 
     async def list_sessions(
         self, ctx: RequestContext, limit: int, after: str | None = None
     ) -> tuple[list[SessionReading], str | None]:
         """Return the caller's sessions, newest first, with what was read of each, and the cursor of the next page."""
-        return sessions.list_sessions(await self._view(ctx), ctx, limit, after)
+        return sessions.list_sessions(await self._get_view(ctx), ctx, limit, after)
 
     async def get_session(self, ctx: RequestContext, session_id: str) -> SessionReading:
         """Return what was read of one of the caller's own sessions. Raises NotFound and InvalidInput."""
-        view = await self._view(ctx)
+        view = await self._get_view(ctx)
         return sessions.read_session(view, sessions.find_session(view, ctx, session_id))
 
     def _with_standing(
@@ -143,7 +143,7 @@ class ContextService:
         blocks = [*found.blocks[: top_k - len(added)], *added]
         return replace(found, blocks=blocks, total=len(blocks))
 
-    async def _view(self, ctx: RequestContext) -> View:
+    async def _get_view(self, ctx: RequestContext) -> View:
         await self._store.refresh(ctx.account)
         return self._store.view(ctx.account)
 

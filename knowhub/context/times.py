@@ -55,7 +55,7 @@ class TimeAfter:
         """
         leeway = timedelta(days=0 if abs(self.days) < WEEK else 3)
         try:
-            day = _day_of(moment) + timedelta(days=self.days)
+            day = _get_day(moment) + timedelta(days=self.days)
             return TimeRange(day - leeway, day + leeway)
         except (ValueError, OverflowError, OSError):
             return None
@@ -82,7 +82,7 @@ def parse_time_after(text: str) -> TimeAfter | None:
 def list_named_times(text: str, now: float) -> list[tuple[str, TimeRange]]:
     """List the days that a text names, each once with its words, seen from `now`, in seconds since the epoch."""
     try:
-        found = [(item.words, item.reading) for item in iter_times(text, _day_of(now))]
+        found = [(item.words, item.reading) for item in iter_times(text, _get_day(now))]
     except (ValueError, OverflowError, OSError):
         # No day is seen from beyond the calendar.
         return []
@@ -95,7 +95,7 @@ def list_day_marks(moment: float | None, named: Iterable[TimeRange] = ()) -> lis
     No text has such words by itself: what is said of a date is not mixed up with a number.
     """
     try:
-        days = [_day_of(moment)] if moment is not None else []
+        days = [_get_day(moment)] if moment is not None else []
     except (ValueError, OverflowError, OSError):
         days = []
     days += [time.first for time in named if time.first == time.last and not time.every_year]
@@ -109,7 +109,7 @@ def _make_marks(day: date) -> tuple[str, ...]:
     return f"d{year}{month}{day.day:02}", f"m{month}{day.day:02}", f"d{year}{month}", f"m{month}", f"y{year}"
 
 
-def _day_of(moment: float) -> date:
+def _get_day(moment: float) -> date:
     return datetime.fromtimestamp(moment, UTC).date()
 
 

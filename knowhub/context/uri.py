@@ -94,7 +94,7 @@ def parse(text: str, field: str = "uri") -> ContextUri:
 
 def account_uri(account: str) -> str:
     """Return the URI above all memories of an account."""
-    return SCHEME + segment(account)
+    return SCHEME + encode_segment(account)
 
 
 def space_uri(account: str, space: str) -> str:
@@ -110,12 +110,12 @@ def node_uri(account: str, space: str, category: MemoryCategory, name: str = "")
     kind = space.partition("/")[0]
     template = next(template for template in _TEMPLATES[kind] if category.value in template)
     between = "/".join(item for item in template if item != _NAME)
-    return f"{root}/{between}/{segment(name)}"
+    return f"{root}/{between}/{encode_segment(name)}"
 
 
 def part_uri(session_uri: str, name: str) -> str:
     """Return the URI of one message of a session."""
-    return f"{session_uri}/{segment(name)}"
+    return f"{session_uri}/{encode_segment(name)}"
 
 
 def parent_of(uri: str) -> str:
@@ -124,7 +124,7 @@ def parent_of(uri: str) -> str:
     return above if len(above) > len(SCHEME) else uri
 
 
-def ancestors(uri: str) -> list[str]:
+def list_ancestors(uri: str) -> list[str]:
     """Return every URI above, the account's first."""
     found = []
     above = parent_of(uri)
@@ -134,7 +134,7 @@ def ancestors(uri: str) -> list[str]:
     return found[::-1]
 
 
-def segment(name: str) -> str:
+def encode_segment(name: str) -> str:
     """Write a name as a segment. Raises ValueError for an empty or too long name."""
     if not name:
         raise ValueError("a name must not be empty")
@@ -146,12 +146,12 @@ def segment(name: str) -> str:
     return written
 
 
-def own_segment(name: str) -> str:
+def make_own_segment(name: str) -> str:
     """Return the segment of a user's own agent space, or of the user space of an agent without a user."""
-    return OWN + segment(name)
+    return OWN + encode_segment(name)
 
 
-def slug(text: str) -> str:
+def make_slug(text: str) -> str:
     """Make a name of a text that people can read: lower case, letters and digits of any script, joined by hyphens.
 
     A hash is added if the name was cut, or is empty.
@@ -188,7 +188,7 @@ def _decode(written: str, text: str, field: str) -> str:
     bare = written[len(OWN) :] if own else written
     try:
         name = unquote(bare, errors="strict")
-        is_canonical = segment(name) == bare
+        is_canonical = encode_segment(name) == bare
     except (UnicodeDecodeError, ValueError):
         is_canonical = False
         name = ""
@@ -236,8 +236,8 @@ def memory_context(ctx: RequestContext, session_id: str = "") -> MemoryContext:
         raise InvalidInput.of("user_id", "name a user or an agent: a session belongs to one of them")
     return MemoryContext(
         account=ctx.account,
-        user=_segment(user, agent or "", _USER),
-        agent=_segment(agent if user is None else None, user or "", _AGENT),
+        user=_make_space_segment(user, agent or "", _USER),
+        agent=_make_space_segment(agent if user is None else None, user or "", _AGENT),
         owner=user or agent or "",
         session_id=session_id,
     )
@@ -253,11 +253,11 @@ def session_uri(whose: MemoryContext) -> str:
     return node_uri(whose.account, space_of(whose, "user"), MemoryCategory.SESSIONS, whose.session_id)
 
 
-def _segment(principal: str | None, other: str, prefix: str) -> str:
+def _make_space_segment(principal: str | None, other: str, prefix: str) -> str:
     try:
         if principal is not None:
-            return segment(principal.removeprefix(prefix))
-        return own_segment(other.partition(":")[2])
+            return encode_segment(principal.removeprefix(prefix))
+        return make_own_segment(other.partition(":")[2])
     except ValueError as problem:
         raise InvalidInput.of(f"{(principal or other).partition(':')[0]}_id", str(problem)) from problem
 
@@ -274,7 +274,7 @@ def list_visible_spaces(ctx: RequestContext) -> list[str] | None:
         other = "agents" if kind == "user" else "users"
         # A principal whose name no URI could hold has no memories.
         with suppress(ValueError):
-            spaces += [f"{kind}s/{segment(name)}", f"{other}/{own_segment(name)}"]
+            spaces += [f"{kind}s/{encode_segment(name)}", f"{other}/{make_own_segment(name)}"]
     return [space_uri(ctx.account, space) for space in spaces]
 
 

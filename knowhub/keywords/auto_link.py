@@ -172,7 +172,7 @@ class KeywordMatcher:
     def _create(self, ctx: RequestContext, name: str, created: PendingRows) -> str | None:
         row_ids, now = (uuid4_id(self._ids), ROOT_ID), created.view.now
         try:
-            row = keyword_rules.new_keyword_row(NewKeyword(name), row_ids, ctx, self._text, now)
+            row = keyword_rules.make_keyword_row(NewKeyword(name), row_ids, ctx, self._text, now)
         except InvalidInput:
             # The model suggested an invalid name: the info is saved without it.
             return None

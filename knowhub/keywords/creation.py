@@ -320,7 +320,7 @@ class KeywordCreation:
         if twin is not None:
             return twin.id, []
         ids = (uuid4_id(self._ids), ROOT_ID)
-        row = keyword_rules.new_keyword_row(NewKeyword(name), ids, ctx, self._text, view.now)
+        row = keyword_rules.make_keyword_row(NewKeyword(name), ids, ctx, self._text, view.now)
         return row["id"], [keyword_rules.write_keyword(row)]
 
     def _make_new_row(self, new: NewKeyword, ctx: RequestContext, now: float) -> NewKeywordRow:
@@ -328,7 +328,7 @@ class KeywordCreation:
             if getattr(new, name) is not None:
                 fields.parse_row_id(name, getattr(new, name))
         ids = (uuid4_id(self._ids), ROOT_ID)
-        row = keyword_rules.new_keyword_row(new, ids, ctx, self._text, now)
+        row = keyword_rules.make_keyword_row(new, ids, ctx, self._text, now)
         alias_keys = {alias: self._text.name_keys(alias) for alias in row["aliases"]}
         return NewKeywordRow(new, row, self._text.name_keys(row["name"]), alias_keys, new.parent_id or ROOT_ID)
 

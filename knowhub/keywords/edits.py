@@ -201,7 +201,7 @@ def _move_links(
             continue
         linked.add(link.info_id)
         counts["moved"] += link.info_id in seen
-        fresh = info_rules.new_link_row(
+        fresh = info_rules.make_link_row(
             link.info_id, new_keyword_id, link.relation, row["created_by"], before, view.now
         )
         writes.append(info_rules.write_link(fresh))

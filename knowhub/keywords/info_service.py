@@ -215,7 +215,7 @@ class InfoService(OwnedRows):
             rendering.require_node(view, ctx, keyword_id)
             before = view.get(LINKS, make_link_id(info_id, keyword_id))
             _check_version(before, how.expected)
-            row = info_rules.new_link_row(info_id, keyword_id, how.relation, how.created_by, before, view.now)
+            row = info_rules.make_link_row(info_id, keyword_id, how.relation, how.created_by, before, view.now)
             if before is not None and is_live(before) and all(before[name] == row[name] for name in _LINK_FIELDS):
                 return Unchanged(before)
             return Draft("link_info", [info_rules.write_link(row)])
@@ -323,7 +323,7 @@ class InfoService(OwnedRows):
     def _make_new_row(self, ctx: RequestContext, new: NewInfo) -> NewInfoRow:
         # Before the decision, which blocks other writers.
         info_rules.check_creator(new.created_by)
-        row = info_rules.new_info_row(new, uuid4_id(self._ids), self._store.view(ctx.account).now, ctx)
+        row = info_rules.make_info_row(new, uuid4_id(self._ids), self._store.view(ctx.account).now, ctx)
         return NewInfoRow(
             new, row, fields.parse_texts("keyword_ids", new.keyword_ids), fields.parse_links("links", new.links)
         )

@@ -22,7 +22,7 @@ PATCHABLE = frozenset({"name", "aliases", "description", "metadata", "scopes"})
 ROOT_PATCHABLE = frozenset({"name", "description", "metadata"})
 
 
-def new_keyword_row(
+def make_keyword_row(
     new: NewKeyword, ids: tuple[str, str], ctx: RequestContext, text: KeywordText, now: float
 ) -> dict[str, Any]:
     """Make the row of a new keyword; `ids` are its id and its parent's.

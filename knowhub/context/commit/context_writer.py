@@ -23,7 +23,7 @@ class ContextWriter:
         self.whose = whose
         self._rows: dict[str, dict[str, Any]] = {}
 
-    def row(self, address: str) -> Row | None:
+    def get_row(self, address: str) -> Row | None:
         """Return a node's row after this decision, also a tombstone."""
         return self._rows.get(address) or self.view.get(NODES, address)
 
@@ -35,7 +35,7 @@ class ContextWriter:
             row = self._rows[plan.target_uri]
             if plan.relation_ops:
                 row["relations"] = _add_edges(row, plan.relation_ops)
-        version = int((self.row(plan.target_uri) or {}).get("version", 0))
+        version = int((self.get_row(plan.target_uri) or {}).get("version", 0))
         is_updated = not is_skipped and not is_new
         return AppliedPlan(
             plan, WriteResult(plan.target_uri, plan.action, version, is_new, is_updated, plan.reason), sources
@@ -43,7 +43,7 @@ class ContextWriter:
 
     def merge_node(self, address: str, patch: Mapping[str, Any]) -> bool:
         """Write the fields of a patch over those of a node; return whether the node is new."""
-        stored = self.row(address)
+        stored = self.get_row(address)
         is_new = not is_live(stored)
         fields = {name: value for name, value in patch.items() if name != OWNER_SCOPE}
         row = self._make_row(address, str(patch.get(OWNER_SCOPE, "user"))) if is_new else dict(stored or {})
@@ -51,7 +51,7 @@ class ContextWriter:
         self._rows[address] = row | fields | {"version": version, "updated_at": clock.iso(self.view.now)}
         return is_new
 
-    def writes(self) -> list[Write]:
+    def list_writes(self) -> list[Write]:
         """Return the nodes that this decision writes, in the order in which they were planned."""
         return [Write(NODES, address, row) for address, row in self._rows.items()]
 

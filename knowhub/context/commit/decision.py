@@ -92,7 +92,7 @@ class CommitDecider:
         writer = ContextWriter(view, self.whose)
         session = writer.apply_plan(plan_session(self.whose, state, summary, () if state.fresh else calls, reading))
         memories = [apply_candidate(writer, candidate) for candidate in candidates]
-        session_write, *nodes = writer.writes()
+        session_write, *nodes = writer.list_writes()
         return CommitDecision(
             row=session_write.after,
             stats=stats | {"plans": dict(Counter(item.result.action.value for item in memories))},

@@ -67,7 +67,7 @@ class MemoryPage:
         left = [None if at in replaced or at == same else item for at, item in enumerate(self.current)]
         index = replaced[0] if replaced else len(left)
         kept = [*left[:index], statement, *left[index:]]
-        return MemoryPage(tuple(item for item in kept if item is not None), self._with_history(gone))
+        return MemoryPage(tuple(item for item in kept if item is not None), self._extend_history(gone))
 
     def support(self, index: int, sources: Sequence[str]) -> "MemoryPage":
         """Return the page with more messages that say a statement."""
@@ -81,7 +81,7 @@ class MemoryPage:
         gone = [self._end(at, valid_to, reason, None) for at in indexes]
         ended = frozenset(indexes)
         left = tuple(item for at, item in enumerate(self.current) if at not in ended)
-        return MemoryPage(left, self._with_history(gone))
+        return MemoryPage(left, self._extend_history(gone))
 
     def make_layers(self) -> dict[str, str]:
         """Return abstract, overview and content."""
@@ -101,7 +101,7 @@ class MemoryPage:
     def _end(self, index: int, valid_to: str, reason: str, replaced_by: str | None) -> StoredStatement:
         return {**self.current[index], "valid_to": valid_to, "reason": reason, "replaced_by": replaced_by}
 
-    def _with_history(self, gone: Iterable[StoredStatement]) -> tuple[StoredStatement, ...]:
+    def _extend_history(self, gone: Iterable[StoredStatement]) -> tuple[StoredStatement, ...]:
         return (*self.history, *gone)[-_MAX_HISTORY:]
 
 

@@ -142,7 +142,7 @@ def name_parts(view: View, session_uri: str, messages: Sequence[Message], keys: 
     parts: list[TranscriptPart] = []
     occurrences: Counter[str] = Counter()
     for message, item, known in zip(messages, sent, found, strict=True):
-        name = message.message_id or (_segment(known) if known is not None else "")
+        name = message.message_id or (_get_last_segment(known) if known is not None else "")
         while not name:
             own = f"{item.key}-{occurrences[item.key]}"
             occurrences[item.key] += 1
@@ -248,8 +248,8 @@ def _iter_versions(view: View, session_uri: str, sent: NamedMessage) -> Iterator
 
 def _make_stored(summary: ContextSummary) -> NamedMessage:
     is_named = summary.message_id is not None
-    return NamedMessage(summary.uri, summary.uri if is_named else _segment(summary.uri).rpartition("-")[0])
+    return NamedMessage(summary.uri, summary.uri if is_named else _get_last_segment(summary.uri).rpartition("-")[0])
 
 
-def _segment(address: str) -> str:
+def _get_last_segment(address: str) -> str:
     return address.rpartition("/")[2]

@@ -58,7 +58,7 @@ def find_target(candidate: CandidateMemory, whose: MemoryContext) -> str:
         key = uri.hash_name(normalize_words(candidate.routing_key))
         return uri.node_uri(whose.account, space, category, f"{day}-{key}" if day else key)
     # A hash, so that nobody reads the key in the URI.
-    name = uri.hash_name(whose.account, space, category.value, uri.slug(candidate.routing_key))
+    name = uri.hash_name(whose.account, space, category.value, uri.make_slug(candidate.routing_key))
     return uri.node_uri(whose.account, space, category, name)
 
 
@@ -196,9 +196,9 @@ def _join_newest(before: Sequence[str], new: Sequence[str], limit: int) -> list[
 
 def _make_tool_name(key: str) -> str:
     try:
-        uri.segment(key)
+        uri.encode_segment(key)
     except ValueError:
-        return uri.slug(key)
+        return uri.make_slug(key)
     return key
 
 
@@ -211,11 +211,11 @@ def apply_candidate(writer: ContextWriter, candidate: CandidateMemory) -> Applie
     replaced = _find_replaced_event(writer, candidate) if facts.is_change or facts.is_over else None
     if replaced is not None:
         changes = ChangedMemory(replaced["id"], is_forgotten=facts.is_over)
-        plan = build_plan(replace(candidate, changes=changes), writer.whose, writer.row)
+        plan = build_plan(replace(candidate, changes=changes), writer.whose, writer.get_row)
     elif facts.is_over:
         plan = _skip(find_target(candidate, writer.whose), GONE)
     else:
-        plan = build_plan(candidate, writer.whose, writer.row)
+        plan = build_plan(candidate, writer.whose, writer.get_row)
     return writer.apply_plan(plan, candidate.source_refs)
 
 
@@ -224,7 +224,7 @@ def _find_replaced_event(writer: ContextWriter, candidate: CandidateMemory) -> R
     best, max_shared = None, 0
     summaries = list_memories_in(writer.view, uri.parent_of(find_target(candidate, writer.whose)))
     for summary in summaries[-_MAX_EVENTS:]:
-        row = writer.row(summary.uri)
+        row = writer.get_row(summary.uri)
         shared = _count_shared(candidate, row) if row is not None and is_live(row) else 0
         if shared == max_shared:
             # Of two that are equally near, none is ended.

@@ -84,9 +84,9 @@ def normalize_candidates(
     """Trim and bound candidates; drop what is empty, said twice, recalled, or holds a credential."""
     kept: dict[tuple[str, str, str], CandidateMemory] = {}
     dropped: Counter[str] = Counter()
-    for candidate in (_without_secret_notes(_limit_candidate(candidate_memory)) for candidate_memory in candidates):
+    for candidate in (_drop_secret_notes(_limit_candidate(candidate_memory)) for candidate_memory in candidates):
         problem = _find_problem(candidate, known)
-        identity = (candidate.category.value, candidate.routing_key.casefold(), _identity(candidate))
+        identity = (candidate.category.value, candidate.routing_key.casefold(), _get_identity(candidate))
         if problem:
             dropped[problem] += 1
         elif identity in kept:
@@ -160,7 +160,7 @@ def _find_category(statement: Statement) -> MemoryCategory:
     return MemoryCategory.EVENTS if statement.day is not None else _CATEGORIES[statement.kind]
 
 
-def _without_secret_notes(candidate: CandidateMemory) -> CandidateMemory:
+def _drop_secret_notes(candidate: CandidateMemory) -> CandidateMemory:
     """Drop notes that contain a credential; the calls still count."""
     uses = [replace(use, note="") if contains_secret(use.note) else use for use in candidate.uses]
     return replace(candidate, uses=uses)
@@ -186,7 +186,7 @@ def _limit_candidate(candidate: CandidateMemory) -> CandidateMemory:
     )
 
 
-def _identity(candidate: CandidateMemory) -> str:
+def _get_identity(candidate: CandidateMemory) -> str:
     # The calls of one tool add up, whatever the text about them says.
     return "" if candidate.category in COUNTED else normalize_words(candidate.content)
 

@@ -14,7 +14,7 @@ from knowhub.context.commit.policies import apply_candidate
 from knowhub.context.commit_model import CandidateMemory, ChangedMemory, StatementFacts, WriteAction
 from knowhub.context.model import NODES, PARTS, ContextSummary, MemoryCategory, MemoryContext
 from knowhub.context.ports import ContextIndex
-from knowhub.context.queries import facet, find_memory, list_memories_from, list_memories_in, list_parts
+from knowhub.context.queries import find_memory, list_memories_from, list_memories_in, list_parts, make_facet
 from knowhub.context.reading import get_reading, hash_lines, mark_segment_read
 from knowhub.conversations import dates
 from knowhub.conversations.change_checks import read_lasting_values
@@ -132,14 +132,14 @@ async def find_similar(view: View, index: ContextIndex, segment: Segment) -> lis
 
     What rules took from this segment is left out: the model says it better, and what it says takes its place.
     """
-    below = uri.parent_of(_profile_uri(segment.whose))
-    groups = [frozenset({facet("under", below)})]
+    below = uri.parent_of(_make_profile_uri(segment.whose))
+    groups = [frozenset({make_facet("under", below)})]
 
     def search(text: str) -> Awaitable[SearchHits[ContextSummary]]:
         return index.search(segment.whose.account, text, groups, lambda summary: summary.live, SIMILAR_TO_A_TEXT)
 
     found = await search_texts(list_said(segment.messages[segment.first_waiting :]), search)
-    profile = _profile_uri(segment.whose)
+    profile = _make_profile_uri(segment.whose)
     nearest = [address for address in dict.fromkeys(hit.summary.uri for hit in found) if address != profile][:MAX_KNOWN]
     nearest += _list_newest(view, below, set(nearest), MAX_KNOWN - len(nearest))
     shown: list[ShownMemory] = []
@@ -173,7 +173,7 @@ def _is_rule_statement(item: Row, segment: Segment) -> bool:
     return item["by"] == "rules" and set(item["source_refs"]) <= set(segment.uris[segment.first_waiting :])
 
 
-def _profile_uri(whose: MemoryContext) -> str:
+def _make_profile_uri(whose: MemoryContext) -> str:
     return uri.node_uri(whose.account, uri.space_of(whose, "user"), MemoryCategory.PROFILE)
 
 
@@ -220,7 +220,7 @@ class SegmentDecision:
             return Unchanged()
         writer.merge_node(segment.session.uri, {"metadata": metadata})
         reply = {"plans": results.format_plans(applied), "dropped": dict(dropped)}
-        return Draft(EXTRACT_MEMORIES, writer.writes(), reply=reply, agent_io=self.calls or None)
+        return Draft(EXTRACT_MEMORIES, writer.list_writes(), reply=reply, agent_io=self.calls or None)
 
     def _make_candidate(self, view: View, change: MemoryChange) -> CandidateMemory:
         segment = self.segment
@@ -256,7 +256,7 @@ class SegmentDecision:
             summary.uri for source in candidate.source_refs for summary in list_memories_from(writer.view, source)
         }
         for address in sorted(summaries):
-            row = writer.row(address)
+            row = writer.get_row(address)
             page = read_page(row)
             said = [
                 at

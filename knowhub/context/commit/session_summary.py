@@ -58,7 +58,7 @@ def summarize_session(messages: Sequence[Message], fold: Fold = str) -> tuple[st
 def _make_overview(messages: Sequence[Message], lines: Sequence[SessionLine]) -> str:
     chinese = is_chinese(" ".join(line.text for line in lines[:50]))
     labels, limit = _LABELS[chinese], _MAX_OVERVIEW_ZH if chinese else MAX_OVERVIEW
-    spoken = Counter(_speaker(message) for message in messages)
+    spoken = Counter(_get_speaker(message) for message in messages)
     who = ", ".join(f"{name} ({count})" for name, count in spoken.most_common(_MAX_SPEAKERS))
     times = [message.timestamp for message in messages if message.timestamp]
     opening = [f"{labels['messages'].format(len(messages))} · {labels['who']}: {who}"]
@@ -82,20 +82,20 @@ def _split_lines(number: int, message: Message, fold: Fold) -> list[SessionLine]
     said = (_ASIDE.sub("", message.without_label(item.text)).strip() for item in split_sentences(content, fold))
     is_safe = content == message.content
     kept = (item for item in said if len(item) >= _MIN_LINE_CHARS and (is_safe or _is_safe(item)))
-    return [SessionLine(_speaker(message), item, number) for item in kept]
+    return [SessionLine(_get_speaker(message), item, number) for item in kept]
 
 
 def _first_words(number: int, message: Message) -> list[SessionLine]:
     """Return the beginning of a message in which nobody speaks: code, data, the answer of a tool."""
     first = message.content.strip().splitlines()[0][:_EXCERPT_CHARS]
-    return [SessionLine(_speaker(message), first, number)] if not contains_secret(message.content) else []
+    return [SessionLine(_get_speaker(message), first, number)] if not contains_secret(message.content) else []
 
 
 def _is_safe(sentence: str) -> bool:
     return COVER not in sentence and not contains_secret(sentence)
 
 
-def _speaker(message: Message) -> str:
+def _get_speaker(message: Message) -> str:
     # A name of several lines would read as lines of the overview.
     return one_line(message.name or message.role)
 
@@ -103,7 +103,7 @@ def _speaker(message: Message) -> str:
 def choose_lines(lines: Sequence[SessionLine], limit: int) -> list[SessionLine]:
     """Return the sentences that say best what a session is about, as they were said, of `limit` characters at most."""
     looked = lines[:_MAX_SENTENCES]
-    if sum(map(_size, looked)) <= limit:
+    if sum(map(_count_chars, looked)) <= limit:
         # A short session is its own best summary.
         return list(looked)
     words = [list_content_words(line.text) for line in looked]
@@ -112,7 +112,7 @@ def choose_lines(lines: Sequence[SessionLine], limit: int) -> list[SessionLine]:
     chosen: list[int] = []
     left = limit
     for at in order:
-        size = _size(looked[at])
+        size = _count_chars(looked[at])
         if (
             size <= left
             and len(words[at]) >= _MIN_WORDS
@@ -140,7 +140,7 @@ def _format_turns(lines: Sequence[SessionLine]) -> list[str]:
     return [line.text if line.speaker == last else format_line(line) for line, last in zip(lines, before, strict=False)]
 
 
-def _size(line: SessionLine) -> int:
+def _count_chars(line: SessionLine) -> int:
     return len(format_line(line)) + 1
 
 

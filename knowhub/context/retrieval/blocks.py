@@ -68,7 +68,7 @@ def _get_text(view: View, index: ContextIndex, query: TypedQuery, summary: Conte
     words = set(index.list_matched_terms(query.text, query.text))
     # A single Chinese character matches anywhere; the longest word says most.
     whole = {word for word in words if len(word) > 1} or words
-    return _excerpt(said, sorted(whole, key=lambda word: (-len(word), word)))
+    return _cut_excerpt(said, sorted(whole, key=lambda word: (-len(word), word)))
 
 
 def _list_reasons(index: ContextIndex, query: TypedQuery, hit: ScoredHit, text: str) -> Iterable[str]:
@@ -82,7 +82,7 @@ def _list_reasons(index: ContextIndex, query: TypedQuery, hit: ScoredHit, text: 
         yield "meaning" if "times" not in query.hints else "day"
 
 
-def _excerpt(said: str, words: Sequence[str]) -> str:
+def _cut_excerpt(said: str, words: Sequence[str]) -> str:
     """Return the beginning of a long message, or, where none of these words is there, what is around the first."""
     lower = said[: texts.MAX_MESSAGE_CHARS].lower()
     if any(word in lower for word in words):

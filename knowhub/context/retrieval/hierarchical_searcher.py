@@ -216,7 +216,7 @@ class _Ranking:
         session = self._sessions[address]
         if number in session.hits:
             return session.hits[number].summary, True
-        around = list_neighbours(self._view, session.nearest(number).uri, len(NEIGHBOURS))
+        around = list_neighbours(self._view, session.find_nearest(number).uri, len(NEIGHBOURS))
         return next(
             (summary for summary in around if summary.number == number and self._is_wanted(summary)), None
         ), False

@@ -15,7 +15,7 @@ from typing import Any, Final
 from knowhub.context import times
 from knowhub.context.model import ContextSummary, MemoryCategory
 from knowhub.context.ports import ContextIndex
-from knowhub.context.queries import facet
+from knowhub.context.queries import make_facet
 from knowhub.context.search_model import SeedHit, TypedQuery
 from knowhub.conversations import messages
 from knowhub.conversations.secrets import redact_secrets
@@ -162,9 +162,9 @@ def list_filter_groups(query: TypedQuery, ctx: RequestContext) -> Sequence[froze
     """Return the facet filters: visibility, then the requested categories."""
     groups = [] if ctx.visible is None else [scopes.visibility_facets(ctx.visible)]
     if query.categories:
-        groups.append(frozenset(facet("category", name) for name in query.categories))
+        groups.append(frozenset(make_facet("category", name) for name in query.categories))
     if query.target_uri:
-        groups.append(frozenset({facet("under", query.target_uri)}))
+        groups.append(frozenset({make_facet("under", query.target_uri)}))
     return groups
 
 

@@ -23,7 +23,7 @@ class SessionScores:
     hits: dict[int, SearchHit[ContextSummary]] = field(default_factory=dict)
     own: SearchHit[ContextSummary] | None = None
 
-    def best(self) -> float:
+    def get_best(self) -> float:
         """Return its best match."""
         own = self.own.relevance if self.own is not None else 0.0
         return max([own, *[hit.relevance for hit in self.hits.values()]])
@@ -32,7 +32,7 @@ class SessionScores:
         """Return whether another match is near a part."""
         return any(number + away in self.hits for away, _ in _BESIDE)
 
-    def nearest(self, number: int) -> ContextSummary:
+    def find_nearest(self, number: int) -> ContextSummary:
         """Return the nearest match to a position that has one within reach."""
         return next(self.hits[number + away].summary for away, _ in _BESIDE if number + away in self.hits)
 
@@ -54,7 +54,7 @@ def score_positions(sessions: dict[str, SessionScores], best: float) -> dict[Pos
     """
     spoken = {address: session for address, session in sessions.items() if session.hits}
     mixed = {address: session.mix_scores() for address, session in spoken.items()}
-    bests = {address: session.best() for address, session in spoken.items()}
+    bests = {address: session.get_best() for address, session in spoken.items()}
     highest = max((max(scores.values()) for scores in mixed.values()), default=1.0) or 1.0
     best_session = max(bests.values(), default=1.0) or 1.0
     best_part = max((hit.relevance for session in spoken.values() for hit in session.hits.values()), default=0.0)

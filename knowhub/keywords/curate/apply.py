@@ -105,7 +105,7 @@ class _PlanExecution:
         new = NewKeyword(group.name, scopes=_join_scopes(children, self._ctx))
         row_ids = uuid4_id(self._ids), above.id
         with prefix_errors(at):
-            row = keyword_rules.new_keyword_row(new, row_ids, self._ctx, self._text, self._view.now)
+            row = keyword_rules.make_keyword_row(new, row_ids, self._ctx, self._text, self._view.now)
         self._put(row)
         self.result["created"].append(row["id"])
         for child in children:

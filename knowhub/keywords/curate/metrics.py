@@ -98,8 +98,8 @@ def _summarize_widths(nodes: Sequence[Node], children: Mapping[str | None, int])
     return {
         "mean": round(sum(widths) / len(widths), 2) if widths else 0.0,
         "max": max(widths, default=0),
-        "p50": _percentile(widths, 50),
-        "p95": _percentile(widths, 95),
+        "p50": _get_percentile(widths, 50),
+        "p95": _get_percentile(widths, 95),
         "widest": [
             {"id": node.id, "name": node.name, "children": width}
             for width, _, node in heapq.nlargest(MAX_WIDEST, parents)
@@ -127,6 +127,6 @@ def _list_duplicates(by_name: Mapping[str, Sequence[Node]]) -> dict[str, Any]:
     }
 
 
-def _percentile(figures: Sequence[int], percent: int) -> int:
+def _get_percentile(figures: Sequence[int], percent: int) -> int:
     """Return the least of sorted figures that at least `percent` % of them do not exceed; 0 if there are none."""
     return figures[-(-len(figures) * percent // 100) - 1] if figures else 0

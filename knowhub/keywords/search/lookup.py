@@ -152,7 +152,7 @@ class KeywordSearch:
         chosen = await self._agent.disambiguate(ctx, view, request.query, nodes, self._options.descent_budget_s)
         self._agent.record_calls(ctx, chosen.calls)
         view = self._store.view(ctx.account)
-        left = _list_visible_nodes(view, ctx, _ids(nodes))
+        left = _list_visible_nodes(view, ctx, _list_ids(nodes))
         node = next((item for item in left if item.id == chosen.node_id), None)
         if node is not None:
             return self._render_match(view, ctx, node, "disambiguated")[0]
@@ -209,7 +209,7 @@ class KeywordSearch:
         found = KeywordSearchResult(
             SearchStatus.AMBIGUOUS,
             candidates=_render_nodes(view, ctx, shown),
-            candidate_ids=_ids(shown),
+            candidate_ids=_list_ids(shown),
             reason=reason,
         )
         dependencies = [above.id for node in shown for above in tree.get_path(view, node.id)]
@@ -239,7 +239,7 @@ class KeywordSearch:
         return KeywordSearchResult(
             SearchStatus.NOT_FOUND,
             candidates=_render_nodes(view, ctx, nodes),
-            candidate_ids=_ids(nodes),
+            candidate_ids=_list_ids(nodes),
             reason=reason,
             degraded=near.degraded,
         )
@@ -257,7 +257,7 @@ class KeywordSearch:
             infos=tuple(rendering.render_first_infos(view, page.shown)),
             reason=reason,
         )
-        return found, [*_ids(tree.get_path(view, node.id)), *page.examined]
+        return found, [*_list_ids(tree.get_path(view, node.id)), *page.examined]
 
 
 @dataclass(frozen=True, slots=True)
@@ -294,5 +294,5 @@ def _join_nodes(found: Iterable[Sequence[Node]]) -> list[Node]:
     return sorted(nodes.values(), key=lambda node: node.ordinal)
 
 
-def _ids(nodes: Iterable[Node]) -> list[str]:
+def _list_ids(nodes: Iterable[Node]) -> list[str]:
     return [node.id for node in nodes]

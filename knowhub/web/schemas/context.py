@@ -52,7 +52,7 @@ def _check_timestamp(text: str) -> str:
 
 def _check_name(text: str) -> str:
     # Of a name that no URI could hold nothing could be kept.
-    uri.segment(text)
+    uri.encode_segment(text)
     return text
 
 

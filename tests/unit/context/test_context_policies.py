@@ -41,9 +41,9 @@ class PolicyAccount:
 
     def apply(self, new: CandidateMemory) -> tuple[WriteAction, Row]:
         """Plan and apply a candidate; return the action and the row afterwards."""
-        plan = build_plan(new, memory_spaces(), self.writer.row)
+        plan = build_plan(new, memory_spaces(), self.writer.get_row)
         self.writer.apply_plan(plan)
-        return plan.action, self.writer.row(plan.target_uri) or {}
+        return plan.action, self.writer.get_row(plan.target_uri) or {}
 
 
 def list_statements(row: Row) -> list[str]:
@@ -298,7 +298,7 @@ def test_a_full_memory_skips_new_statements_with_a_reason() -> None:
     account.writer.merge_node(row["id"], full)
 
     plan = build_plan(
-        candidate(MemoryCategory.PREFERENCES, "I love sencha.", "tea"), memory_spaces(), account.writer.row
+        candidate(MemoryCategory.PREFERENCES, "I love sencha.", "tea"), memory_spaces(), account.writer.get_row
     )
 
     assert plan.action is WriteAction.SKIP
