@@ -25,8 +25,9 @@ from knowhub.core.request_context import RequestContext
 class CommitCoordinator:
     """Commits sessions to a store that makes every decision durable before it is acknowledged.
 
-    What takes time is done before the decision; the decision itself plans on the newest rows. A model is not asked: it
-    reads the session in the background.
+    A commit reads the session (`parts`), prepares what takes long (`session_summary`, `rule_extraction`), decides on
+    the newest rows (`decision`, `policies`, `context_writer`), and answers from its operation (`results`). A model is
+    not asked: it reads the session in the background.
     """
 
     def __init__(
