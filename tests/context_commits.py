@@ -87,7 +87,7 @@ def tool_message(content: str, name: str = "shell", message_id: str | None = Non
     return Message("tool", content, name, message_id)
 
 
-def delete_rows(desk: CommitBench, *addresses: str, is_forgotten: bool = True) -> Coroutine[Any, Any, Outcome]:
+def delete_rows(bench: CommitBench, *addresses: str, is_forgotten: bool = True) -> Coroutine[Any, Any, Outcome]:
     """Delete rows as a person does, or, without `is_forgotten`, as an undo does."""
 
     def decide(view: AccountView) -> Draft:
@@ -99,7 +99,7 @@ def delete_rows(desk: CommitBench, *addresses: str, is_forgotten: bool = True) -
             writes.append(Write(collection, address, gone | ({"forgotten": True} if is_forgotten else {})))
         return Draft("delete_memory", writes)
 
-    return desk.store.commit("default", "user:li", decide)
+    return bench.store.commit("default", "user:li", decide)
 
 
 def memory_spaces(session_id: str = "s1") -> MemoryContext:

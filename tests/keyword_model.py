@@ -81,8 +81,8 @@ class TreeModel:
             if new.ref is not None:
                 by_ref[new.ref] = row_id
         for index, stored in enumerate(stored_rows):
-            names = {token(item["name"]) for other, item in enumerate(stored_rows) if other != index}
-            refuse(Conflict, when=names & set(map(token, stored["aliases"])))
+            names = {name_key(item["name"]) for other, item in enumerate(stored_rows) if other != index}
+            refuse(Conflict, when=names & set(map(name_key, stored["aliases"])))
         for row_id, stored, parent_id in zip(row_ids, stored_rows, parents, strict=True):
             refuse(InvalidInput, when=parent_id not in self.keywords and parent_id not in row_ids)
             self._check_aliases_free(row_id, stored["aliases"], passing=row_ids)
@@ -136,14 +136,14 @@ class TreeModel:
     def add_alias(self, keyword_id: str, alias: str) -> None:
         refuse(Conflict, when=keyword_id == ROOT_ID)
         stored = self._there(keyword_id)
-        refuse(InvalidInput, when=not token(alias))
+        refuse(InvalidInput, when=not name_key(alias))
         if alias != stored["name"] and alias not in stored["aliases"]:
             self._check_aliases_free(keyword_id, [alias])
             stored["aliases"] = [*stored["aliases"], alias]
 
     def remove_alias(self, keyword_id: str, alias: str) -> None:
         stored = self._there(keyword_id)
-        same = [item for item in stored["aliases"] if token(item) == token(alias)]
+        same = [item for item in stored["aliases"] if name_key(item) == name_key(alias)]
         doomed = [alias] if alias in stored["aliases"] else same
         refuse(NotFound, when=not doomed)
         stored["aliases"] = [item for item in stored["aliases"] if item not in doomed]
@@ -255,8 +255,8 @@ class TreeModel:
     def _check_aliases_free(self, own_id: str, aliases: Iterable[str], passing: Sequence[str] = ()) -> None:
         """Refuse an alias that is the name of another keyword; those of `passing` are looked at elsewhere."""
         others = self.keywords.keys() - {ROOT_ID, own_id, *passing}
-        names = {token(self.keywords[other]["name"]) for other in others}
-        refuse(Conflict, when=names & set(map(token, aliases)))
+        names = {name_key(self.keywords[other]["name"]) for other in others}
+        refuse(Conflict, when=names & set(map(name_key, aliases)))
 
     def _there(self, keyword_id: str) -> Said:
         refuse(NotFound, when=keyword_id not in self.keywords)
@@ -280,24 +280,24 @@ def fresh(new: NewKeyword, parent_id: str) -> Said:
 
 
 def distinct(name: str, aliases: Sequence[str], standing: Sequence[str] = ()) -> list[str]:
-    refuse(InvalidInput, when=not all(map(token, aliases)))
+    refuse(InvalidInput, when=not all(map(name_key, aliases)))
     return without_doubles(name, aliases, standing)
 
 
 def without_doubles(name: str, aliases: Sequence[str], standing: Sequence[str] = ()) -> list[str]:
     """Return the aliases without new duplicates; existing ones stay."""
     aliases_left: list[str] = []
-    known = {token(name)}
+    known = {name_key(name)}
     for alias in aliases:
-        if alias != name and alias not in aliases_left and (alias in standing or token(alias) not in known):
+        if alias != name and alias not in aliases_left and (alias in standing or name_key(alias) not in known):
             aliases_left.append(alias)
-        known.add(token(alias))
+        known.add(name_key(alias))
     return aliases_left
 
 
-def token(name: str) -> str:
-    return next(iter(_TEXT.tokens(name)), "")
+def name_key(name: str) -> str:
+    return next(iter(_TEXT.name_keys(name)), "")
 
 
 def _check_name(name: str) -> None:
-    refuse(InvalidInput, when=not token(name))
+    refuse(InvalidInput, when=not name_key(name))

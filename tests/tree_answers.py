@@ -13,9 +13,9 @@ from knowhub.keywords.model import INFOS, KEYWORDS, LINKS, ROOT_ID, InfoQuery, I
 from knowhub.keywords.tree import (
     BY_INFO,
     BY_KEYWORD,
+    BY_NAME,
     BY_PARENT,
     BY_PINYIN,
-    BY_TOKEN,
     INFO_TABLE,
     find_by_term,
     find_info,
@@ -201,7 +201,7 @@ def _check_keywords(view: View, rows: Rows) -> None:
     keywords = list_live(rows, KEYWORDS)
     ever = {row_id: row for (held, row_id), row in rows.items() if held == KEYWORDS}
     assert [node.id for node in list_keywords(view)] == [row["id"] for row in keywords]
-    for name, index in (("normalized", BY_TOKEN), ("pinyin", BY_PINYIN)):
+    for name, index in (("normalized", BY_NAME), ("pinyin", BY_PINYIN)):
         for word in {word for row in ever.values() for word in row[name]}:
             assert [node.id for node in view.lookup(index, word)] == [
                 row["id"] for row in keywords if word in row[name]

@@ -69,18 +69,18 @@ class MemoryAuthoring:
         """Create a memory. Raises InvalidInput, Forbidden for a reader, and Conflict where its URI is taken."""
         permissions.check_can_write(ctx)
         whose = uri.memory_context(ctx)
-        address = _new_uri(ctx, uri.space_of(whose, "user"), new)
+        address = _make_uri(ctx, uri.space_of(whose, "user"), new)
 
         def decide(view: View) -> Draft:
             _check_free(view, ctx, address)
-            writer = ContextWriter(view)
+            writer = ContextWriter(view, whose)
             kind = {"context_type": ContextType.MEMORY.value, "category": new.category.value}
-            writer.merge_node(whose, address, {**kind, **({"tags": dict(new.tags)} if new.tags else {})})
-            blank = dict(writer.row(address) or {})
+            writer.merge_node(address, {**kind, **({"tags": dict(new.tags)} if new.tags else {})})
+            blank = dict(writer.get_row(address) or {})
             layers = memory_page.complete_layers(new.category, blank, {"content": new.content, **new.layers})
             page = memory_page.edit_page(blank, {**blank, **layers}, view.now)
-            writer.merge_node(whose, address, {**layers, "metadata": page["metadata"]})
-            return Draft("create_memory", writer.writes())
+            writer.merge_node(address, {**layers, "metadata": page["metadata"]})
+            return Draft("create_memory", writer.list_writes())
 
         return await self._commit_node(ctx, address, decide, key)
 
@@ -104,10 +104,10 @@ class MemoryAuthoring:
             if target.text == summary.uri:
                 return Unchanged()
             _check_free(view, ctx, target.text)
-            row = edits.row_at(view, summary)
-            place = {"id": target.text, "parent_uri": target.parent, "category": str(target.category)}
+            row = edits.get_live_row(view, summary)
+            new_fields = {"id": target.text, "parent_uri": target.parent, "category": str(target.category)}
             version = next_version(view.get(NODES, target.text))
-            moved = next_of({**row, **place, MOVED_FROM: summary.uri}, row, view.now) | {"version": version}
+            moved = next_of({**row, **new_fields, MOVED_FROM: summary.uri}, row, view.now) | {"version": version}
             gone = next_of({**row, "deleted": True, FORGOTTEN: True}, row, view.now)
             pointing = _list_pointing(view, summary.owner_space, summary.uri)
             followed = [_replace_target(other, summary.uri, target.text, view.now) for other in pointing]
@@ -127,7 +127,7 @@ class MemoryAuthoring:
         permissions.check_can_write(ctx)
 
         def decide(view: View) -> Draft | Unchanged:
-            row = _linkable_row(view, ctx, edge.from_uri)
+            row = _get_linkable_row(view, ctx, edge.from_uri)
             edits.get_visible_summary(view, ctx, edge.to_uri)
             new = {
                 "to_uri": edge.to_uri,
@@ -140,7 +140,7 @@ class MemoryAuthoring:
                 raise Conflict(f"a memory has at most {MAX_EDGES} edges; remove one first")
             if new in row["relations"]:
                 return Unchanged()
-            return Draft("link_memories", [_relate(row, [*others, new], view.now)])
+            return Draft("link_memories", [_write_relations(row, [*others, new], view.now)])
 
         return await self._commit_node(ctx, edge.from_uri, decide, key)
 
@@ -156,11 +156,11 @@ class MemoryAuthoring:
         permissions.check_can_write(ctx)
 
         def decide(view: View) -> Draft:
-            row = _linkable_row(view, ctx, from_uri)
+            row = _get_linkable_row(view, ctx, from_uri)
             others = [item for item in row["relations"] if not _is_edge(item, to_uri, relation_type)]
             if len(others) == len(row["relations"]):
                 raise NotFound(f"no edge leads from {from_uri!r} to {to_uri!r}")
-            return Draft("unlink_memories", [_relate(row, others, view.now)])
+            return Draft("unlink_memories", [_write_relations(row, others, view.now)])
 
         return await self._commit_node(ctx, from_uri, decide, key)
 
@@ -180,7 +180,7 @@ class MemoryAuthoring:
 
         def decide(view: View) -> Draft | Unchanged:
             summary = edits.get_editable_summary(view, ctx, address, expected)
-            row = edits.row_at(view, summary)
+            row = edits.get_live_row(view, summary)
             after: Row | None = edits.apply_patch(
                 summary, row, memory_page.complete_layers(summary.category, row, patch), view.now
             )
@@ -205,7 +205,7 @@ class MemoryAuthoring:
         def decide(view: View) -> Draft:
             summary = edits.get_editable_summary(view, ctx, address, expected)
             session = session_node.remove_message(view, summary, self._fold) if summary.is_part else []
-            return Draft("delete_memory", [*session, *edits.deletion_writes(view, summary, view.now)])
+            return Draft("delete_memory", [*session, *edits.make_deletion_writes(view, summary, view.now)])
 
         return get_operation(await self._commit(ctx, LongDecision(decide), key)).operation_id
 
@@ -226,11 +226,11 @@ class MemoryAuthoring:
         return outcome
 
 
-def _new_uri(ctx: RequestContext, space: str, new: NewMemory) -> str:
+def _make_uri(ctx: RequestContext, space: str, new: NewMemory) -> str:
     if not new.content.strip():
         raise InvalidInput.of("content", "must not be empty")
     try:
-        return uri.node_uri(ctx.account, space, new.category, new.name or uri.hash_name(uri.slug(new.content)))
+        return uri.node_uri(ctx.account, space, new.category, new.name or uri.hash_name(uri.make_slug(new.content)))
     except ValueError as problem:
         raise InvalidInput.of("name", str(problem)) from problem
 
@@ -240,18 +240,18 @@ def _check_free(view: View, ctx: RequestContext, address: str) -> None:
         raise Conflict(f"there is a memory at {address!r}; change it with PATCH, or choose another name")
 
 
-def _linkable_row(view: View, ctx: RequestContext, address: str) -> Row:
+def _get_linkable_row(view: View, ctx: RequestContext, address: str) -> Row:
     summary = edits.get_editable_summary(view, ctx, address, None)
     if summary.is_part:
         raise InvalidInput.of("from_uri", "a message has no edges; link the memory")
-    return edits.row_at(view, summary)
+    return edits.get_live_row(view, summary)
 
 
 def _is_edge(edge: Mapping[str, Any], to_uri: str, relation_type: str | None) -> bool:
     return edge["to_uri"] == to_uri and relation_type in (None, edge["relation_type"])
 
 
-def _relate(row: Row, edges: Sequence[Mapping[str, Any]], now: float) -> Write:
+def _write_relations(row: Row, edges: Sequence[Mapping[str, Any]], now: float) -> Write:
     return Write(NODES, str(row["id"]), next_of({**row, "relations": list(edges)}, row, now))
 
 

@@ -40,7 +40,7 @@ def _find_extracted_nodes(view: View, row: Mapping[str, Any]) -> list[tuple[str,
 
 
 def redact(row: Row, sees: Callable[[str, str], bool]) -> Row:
-    """Return a node without what tells of sessions that the caller does not see."""
+    """Return a node without references to sessions that the caller does not see."""
 
     def is_seen(address: str) -> bool:
         return sees(PARTS if parse(address).is_part else NODES, address)

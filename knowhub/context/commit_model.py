@@ -8,7 +8,7 @@ from typing import Any, Final
 from knowhub.context.events import EventType, OutboxEvent
 from knowhub.context.model import COUNTED, MemoryCategory, RelationEdge
 from knowhub.conversations.messages import Message
-from knowhub.core.operation import Group, Row
+from knowhub.core.operation import Group, Row, Write
 
 
 class WriteAction(StrEnum):
@@ -118,7 +118,7 @@ class CandidateMemory:
 
     `routing_key` is what candidates of one category have in common that belong into one node. `source_refs` are URIs
     of the session's parts that say it, and `message_ids` the ids of those that were sent with one. `said_at` and
-    `noted_at` are ISO 8601 or empty. A statement has `facts`, and may name what it `changes`; a tool has `uses`.
+    `recorded_at` are ISO 8601 or empty. A statement has `facts`, and may name what it `changes`; a tool has `uses`.
     """
 
     category: MemoryCategory
@@ -127,7 +127,7 @@ class CandidateMemory:
     source_refs: Sequence[str] = ()
     by: str = "rules"
     said_at: str = ""
-    noted_at: str = ""
+    recorded_at: str = ""
     message_ids: Sequence[str] = ()
     facts: StatementFacts = StatementFacts()
     changes: ChangedMemory | None = None
@@ -140,7 +140,7 @@ class CandidateMemory:
 
     @property
     def confidence(self) -> float:
-        """How sure it is, from 0 to 1; calls of tools are counted."""
+        """How sure it is, from 0 to 1: the weight of its edge to the session. Calls of tools are counted, so sure."""
         return 1.0 if self.category in COUNTED else _CONFIDENCE[self.by]
 
 
@@ -169,6 +169,29 @@ class WriteResult:
     created: bool
     updated: bool
     reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class AppliedPlan:
+    """A plan, what became of it, and the URIs of the messages that it takes in."""
+
+    plan: WritePlan
+    result: WriteResult
+    sources: Sequence[str] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class CommitDecision:
+    """What a commit would write: the new messages, the plans and what becomes of them, all rows, and counts.
+
+    `row` is the session's node after it. Where nothing is new there are no `writes`.
+    """
+
+    row: Row | None
+    stats: Mapping[str, Any]
+    applied: Sequence[AppliedPlan] = ()
+    fresh: Sequence[Message] = ()
+    writes: Sequence[Write] = ()
 
 
 @dataclass(frozen=True, slots=True)

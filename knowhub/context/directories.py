@@ -14,7 +14,7 @@ from urllib.parse import unquote
 
 from knowhub.context.model import COUNTED, NODES, PARTS, MemoryCategory
 from knowhub.context.queries import find_memory, list_memories, list_parts
-from knowhub.context.texts import transcript
+from knowhub.context.texts import format_transcript
 from knowhub.context.uri import SCHEME, parent_of
 from knowhub.core.operation import Row, View
 from knowhub.core.projection import DirectoryFormat
@@ -53,7 +53,7 @@ def directory_path(uri: str) -> str:
 def render_files(rows: Sequence[Row]) -> Mapping[str, bytes]:
     """Return the files of a node: of its row, and behind it the rows of its messages where it is a session."""
     node, parts = rows[0], rows[1:]
-    content = transcript(parts) if node["category"] == MemoryCategory.SESSIONS else node["content"]
+    content = format_transcript(parts) if node["category"] == MemoryCategory.SESSIONS else node["content"]
     texts = {
         ABSTRACT: node["abstract"].encode(),
         OVERVIEW: node["overview"].encode(),
@@ -66,17 +66,17 @@ def render_files(rows: Sequence[Row]) -> Mapping[str, bytes]:
     return {**texts, META: _format_json(meta)}
 
 
-def _directory_id(collection: str, row_id: str) -> str | None:
+def _get_directory_id(collection: str, row_id: str) -> str | None:
     if collection == PARTS:
         return parent_of(row_id)
     return row_id if collection == NODES else None
 
 
-def _live_uris(view: View) -> Iterator[str]:
+def _list_live_uris(view: View) -> Iterator[str]:
     return (summary.uri for summary in list_memories(view) if not summary.is_part)
 
 
-def _sources(view: View, uri: str) -> list[tuple[str, str]] | None:
+def _list_sources(view: View, uri: str) -> list[tuple[str, str]] | None:
     summary = find_memory(view, uri)
     if summary is None or not summary.live:
         return None
@@ -84,7 +84,9 @@ def _sources(view: View, uri: str) -> list[tuple[str, str]] | None:
     return [(NODES, uri), *((PARTS, part.uri) for part in parts)]
 
 
-CONTEXT_DIRECTORIES: Final = DirectoryFormat(_directory_id, directory_path, _live_uris, _sources, render_files)
+CONTEXT_DIRECTORIES: Final = DirectoryFormat(
+    _get_directory_id, directory_path, _list_live_uris, _list_sources, render_files
+)
 
 
 def _name_segment(segments: Sequence[str], index: int) -> str:

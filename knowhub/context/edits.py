@@ -1,4 +1,4 @@
-"""Rows in, rows out: reading, correcting and forgetting one memory at a time, with no store and no clock."""
+"""Checks, corrections and deletions of single memories. Pure: rows in, rows out."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -31,17 +31,17 @@ def parse_own_uri(ctx: RequestContext, address: str, field: str = "uri") -> uri.
 
 def get_visible_summary(view: View, ctx: RequestContext, address: str) -> ContextSummary:
     """Return the summary of the node at a URI. Raises NotFound for a missing or hidden node."""
-    place = parse_own_uri(ctx, address)
-    if not place.is_node and not place.is_part:
+    parsed = parse_own_uri(ctx, address)
+    if not parsed.is_node and not parsed.is_part:
         # The answer must not show whether the folder holds anything.
         raise NotFound(f"no memory with id {address!r}: it is a folder, which has no text; list what stands below it")
-    summary = find_visible(view, ctx, place.text)
+    summary = find_visible(view, ctx, parsed.text)
     if summary is None:
         raise NotFound.of("memory", address)
     return summary
 
 
-def row_at(view: View, summary: ContextSummary) -> Row:
+def get_live_row(view: View, summary: ContextSummary) -> Row:
     """Return the row of a summary. Raises NotFound if it is gone."""
     row = view.get(summary.collection, summary.uri)
     if row is None or row.get("deleted") or is_erased(row):
@@ -51,16 +51,16 @@ def row_at(view: View, summary: ContextSummary) -> Row:
 
 def get_redacted_row(view: View, ctx: RequestContext, summary: ContextSummary) -> Row:
     """Return a node's row without references to hidden nodes. Raises NotFound."""
-    row = row_at(view, summary)
+    row = get_live_row(view, summary)
     return (
         row
         if summary.is_part or ctx.sees_everything
-        else uri.redact_node(summary.uri, row, visibility_check(view, ctx))
+        else uri.redact_node(summary.uri, row, make_visibility_check(view, ctx))
     )
 
 
-def visibility_check(view: View, ctx: RequestContext) -> uri.Sees:
-    """Return whether the caller may see the node at a URI, also a deleted one. A URI never used hides nothing."""
+def make_visibility_check(view: View, ctx: RequestContext) -> uri.Sees:
+    """Return a check of whether the caller may see the node at a URI, also a deleted one. Unused URIs are visible."""
 
     def sees(address: str) -> bool:
         summary = find_memory(view, address)
@@ -87,7 +87,7 @@ def get_editable_summary(view: View, ctx: RequestContext, address: str, expected
 def apply_patch(summary: ContextSummary, row: Row, patch: Mapping[str, Any], now: float) -> dict[str, Any] | None:
     """Return a node's row with the layers of `patch`, None where that changes nothing.
 
-    Raises InvalidInput for what was said: a transcript is forgotten in part, never edited.
+    Raises InvalidInput for a message, and for the content of a session: messages are deleted, never edited.
     """
     if summary.is_part:
         raise InvalidInput.of("uri", "what was said stays as it was said; a message can be deleted")
@@ -103,19 +103,19 @@ def apply_patch(summary: ContextSummary, row: Row, patch: Mapping[str, Any], now
     return next_of(changed, row, now)
 
 
-def deletion_writes(view: View, summary: ContextSummary, now: float) -> list[Write]:
-    """Say that a node or a message shall be gone; with a session go its messages."""
+def make_deletion_writes(view: View, summary: ContextSummary, now: float) -> list[Write]:
+    """Return the writes that delete a node or a message; a session is deleted with its messages."""
     summaries: Sequence[ContextSummary] = [summary]
     if summary.category is MemoryCategory.SESSIONS and not summary.is_part:
         summaries = [summary, *list_parts(view, summary.uri)]
-    rows = [(other.collection, row_at(view, other)) for other in summaries]
+    rows = [(other.collection, get_live_row(view, other)) for other in summaries]
     return [
         Write(collection, row["id"], next_of({**row, "deleted": True, FORGOTTEN: True}, row, now))
         for collection, row in rows
     ]
 
 
-def node_of(summary: ContextSummary, row: Row) -> ContextNode:
+def make_node(summary: ContextSummary, row: Row) -> ContextNode:
     """Return a node as it is shown with all of its layers; of a message every layer is the message, a long one cut."""
     if summary.is_part:
         said = {name: row[name] for name in ("number", "role", "name", "message_id", "timestamp")}

@@ -1,13 +1,13 @@
 """Outbox events: what an operation asks of the index, read off its changes."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
 from knowhub.context import uri
 from knowhub.context.model import NODES, PARTS
-from knowhub.core.operation import Change, is_live
+from knowhub.core.operation import Change, Row, is_live
 
 MOVED_FROM = "moved_from"
 
@@ -47,11 +47,12 @@ class OutboxEvent:
     error: str = ""
 
 
-def events_of(account: str, seq: int, timestamp: float, changes: Sequence[Change]) -> list[OutboxEvent]:
+def list_events(account: str, seq: int, timestamp: float, changes: Sequence[Change]) -> list[OutboxEvent]:
     """List the events of the operation `seq`, in the order of its changes; the same in every process."""
+    deleted = {change.id for change in changes if not is_live(change.after)}
     events = []
     for change in changes:
-        for kind, payload in _list_events(change):
+        for kind, payload in _list_events(change, deleted):
             event_id = hash_event(account, seq, change.id, kind)
             whose = {"account": account, "owner": change.after.get("owner", ""), "collection": change.collection}
             events.append(OutboxEvent(event_id, kind, change.id, {**whose, **payload}, created_at=timestamp))
@@ -63,18 +64,20 @@ def hash_event(account: str, seq: int, address: str, kind: EventType) -> str:
     return uri.stable_hash(account, seq, address, kind.value)
 
 
-def _list_events(change: Change) -> Iterable[tuple[EventType, dict[str, str]]]:
+def _list_events(change: Change, deleted: Container[str]) -> Iterable[tuple[EventType, dict[str, str]]]:
     if change.collection not in (NODES, PARTS):
         return
     if not is_live(change.after):
         if is_live(change.before):
             yield EventType.DELETE_CONTEXT, {}
         return
-    moved_from = change.after.get(MOVED_FROM) if not is_live(change.before) else None
-    if moved_from:
+    before: Row = change.before if change.before is not None and is_live(change.before) else {}
+    moved_from = change.after.get(MOVED_FROM)
+    # The row keeps this field. It is a move only where the same operation deletes the old URI.
+    if moved_from in deleted and not before:
         yield EventType.MOVE_CONTEXT, {"from_uri": str(moved_from)}
     else:
         yield EventType.UPSERT_CONTEXT, {}
     edges = change.after.get("relations") or []
-    if edges and edges != (change.before or {}).get("relations"):
+    if edges and edges != before.get("relations"):
         yield EventType.UPSERT_RELATION, {}

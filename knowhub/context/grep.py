@@ -6,7 +6,7 @@ from typing import Final
 
 from knowhub.context import edits
 from knowhub.context.model import ContextSummary, MemoryCategory
-from knowhub.context.queries import facet, list_memories
+from knowhub.context.queries import list_memories, make_facet
 from knowhub.core.clock import CooperativePause
 from knowhub.core.operation import Row, Store, is_live
 from knowhub.core.request_context import RequestContext
@@ -41,13 +41,13 @@ async def grep_memories(
     Unlike a search it reads the texts themselves, word for word. Raises InvalidInput and NotFound.
     """
     wanted = text.casefold().strip()
-    place = None if below is None else facet("under", edits.parse_own_uri(ctx, below).text)
+    wanted_facet = None if below is None else make_facet("under", edits.parse_own_uri(ctx, below).text)
     await store.refresh(ctx.account)
     view = store.view(ctx.account)
     found: list[FoundLine] = []
     pace = CooperativePause()
     for summary in list(list_memories(view)):
-        if not ctx.sees(summary.audience) or (place is not None and place not in summary.facets):
+        if not ctx.sees(summary.audience) or (wanted_facet is not None and wanted_facet not in summary.facets):
             continue
         await pace.pause()
         row = store.view(ctx.account).get(summary.collection, summary.uri)

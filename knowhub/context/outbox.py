@@ -21,7 +21,7 @@ from knowhub.core.request_context import RequestContext
 
 REJECTED: Final = "the embedder does not take this text"
 _COUNTED_PER_TURN: Final = 1_000
-_SHOWN_LETTERS: Final = 1_000
+_MAX_DEAD_LETTERS: Final = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +86,7 @@ class Outbox:
             failed=counts[EventStatus.FAILED],
             dead=len(dead),
             lag_s=now - oldest,
-            dead_letters=sorted(dead, key=lambda event: (event.created_at, event.event_id))[:_SHOWN_LETTERS],
+            dead_letters=sorted(dead, key=lambda event: (event.created_at, event.event_id))[:_MAX_DEAD_LETTERS],
         )
 
     async def retry(self, ctx: RequestContext, event_id: str) -> OutboxEvent:

@@ -30,9 +30,9 @@ def summarize_row(
     address = str(row["id"])
     parent = uri.parent_of(address)
     category = MemoryCategory.SESSIONS if is_part else MemoryCategory(row["category"])
-    audience, facets = _kind(parent, category, str(row["owner"]), tuple(row["scopes"]))
+    audience, facets = _get_audience_and_facets(parent, category, str(row["owner"]), tuple(row["scopes"]))
     occurred_at = texts.get_time(collection, row)
-    name = texts.speaker(row) if is_part else _name(category, row)
+    name = texts.find_speaker(row) if is_part else _get_name(category, row)
     signature = hash((texts.get_indexed_text(collection, row), occurred_at))
     abstract = shorten(texts.format_message(row) if is_part else str(row["abstract"]), texts.MAX_SHOWN_CHARS)
     # Old lines hold a stub of an erased row, not deleted yet and without content.
@@ -42,10 +42,10 @@ def summarize_row(
         uri=address,
         parent_uri=parent,
         category=category,
-        owner_space=_space(address),
+        owner_space=_get_space(address),
         owner=str(row["owner"]),
         audience=audience,
-        facets=facets | {facet("under", address), *tag_facets(row.get("tags") or {})},
+        facets=facets | {make_facet("under", address), *tag_facets(row.get("tags") or {})},
         live=live,
         version=int(row["version"]),
         text_change=earlier.text_change if earlier is not None and is_same else text_change,
@@ -54,7 +54,7 @@ def summarize_row(
         name=name,
         abstract=abstract,
         occurred_at=occurred_at,
-        utc_offset_s=texts.utc_offset_s(collection, row),
+        utc_offset_s=texts.get_utc_offset_s(collection, row),
         updated_at=parse_iso(str(row["updated_at"])),
         message_id=row["message_id"] if is_part else None,
         has_overview=is_part or bool(row["overview"]),
@@ -79,32 +79,32 @@ def _summarize_metadata(metadata: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def facet(name: str, value: str) -> str:
-    """Name one thing that a search can be narrowed to: `category:events`, `under:ctx://…`, `sees:user:li`."""
+def make_facet(name: str, value: str) -> str:
+    """Return a facet, by which a search can be filtered: `category:events`, `under:ctx://…`."""
     return f"{name}:{value}"
 
 
 @lru_cache(maxsize=_KINDS_CACHED)
-def _kind(
+def _get_audience_and_facets(
     parent: str, category: MemoryCategory, owner: str, own_scopes: tuple[str, ...]
 ) -> tuple[frozenset[str], frozenset[str]]:
     audience = scopes.audience(own_scopes, owner)
-    above = [*uri.ancestors(parent), parent]
+    above = [*uri.list_ancestors(parent), parent]
     facets = {
-        facet("category", category.value),
+        make_facet("category", category.value),
         *scopes.visibility_facets(audience),
-        *(facet("under", item) for item in above),
+        *(make_facet("under", item) for item in above),
     }
     return audience, frozenset(facets)
 
 
-def _name(category: MemoryCategory, row: Row) -> str:
-    """Return how a node is called: where its URI is silent of that, by what is gathered in it."""
+def _get_name(category: MemoryCategory, row: Row) -> str:
+    """Return the name of a node: the end of its URI, or its routing key where the URI has only a hash of that."""
     key = row["metadata"].get("routing_key") if category in _GATHERED else None
-    return uri.slug(str(key)) if key else str(row["id"]).rpartition("/")[2]
+    return uri.make_slug(str(key)) if key else str(row["id"]).rpartition("/")[2]
 
 
-def _space(address: str) -> str:
+def _get_space(address: str) -> str:
     return "/".join(address.removeprefix(uri.SCHEME).split("/")[1:3])
 
 
@@ -113,7 +113,7 @@ def _sort_key(summary: ContextSummary) -> tuple[int, str]:
 
 
 def _parent_folders(summary: ContextSummary) -> Iterable[tuple[Hashable, Hashable, int]]:
-    path = [*uri.ancestors(summary.parent_uri), summary.parent_uri]
+    path = [*uri.list_ancestors(summary.parent_uri), summary.parent_uri]
     return [(above, folder, 1) for above, folder in pairwise(path)]
 
 
@@ -170,7 +170,7 @@ def find_visible(view: View, ctx: RequestContext, address: str) -> ContextSummar
 
 
 def find_profile(view: View, ctx: RequestContext) -> ContextSummary | None:
-    """Return the live profile of who calls. Raises InvalidInput for who is nobody."""
+    """Return the live profile of the caller. Raises InvalidInput for a caller without a user and an agent."""
     space = uri.space_of(uri.memory_context(ctx), "user")
     return find_visible(view, ctx, uri.node_uri(ctx.account, space, MemoryCategory.PROFILE))
 
@@ -202,7 +202,7 @@ def list_memories_from(view: View, address: str) -> Sequence[ContextSummary]:
     return view.lookup(NODES_BY_SOURCE, address)
 
 
-def message_id_of(part: ContextSummary) -> str:
+def get_message_id(part: ContextSummary) -> str:
     """Return the id of a message, or how its URI names it where it was sent without one."""
     return part.message_id or unquote(part.uri.rpartition("/")[2])
 

@@ -5,7 +5,7 @@ It is kept in the metadata of the session's node, so that what was learnt and ho
 
 from collections.abc import Iterable, Mapping, Sequence
 from hashlib import blake2b
-from typing import Any, Final
+from typing import Any, Final, Literal, TypeAlias
 
 from knowhub.context.model import NODES, PARTS, READING
 from knowhub.conversations.recalled import normalize_words
@@ -13,6 +13,8 @@ from knowhub.core.operation import Operation, Row, is_live
 
 READ_FIELDS: Final = ("waiting", "since", "by_model", "dropped", "recalled")
 """What an undo leaves as it is: what a model has read it does not read again, though what it learnt is undone."""
+Reader: TypeAlias = Literal["by_model", "by_rules", "not_asked"]
+"""What reads messages: a model in the background, the rules of the commit, or nothing."""
 UNREAD_COUNTS: Final = ("by_rules", "not_asked")
 _MAX_RECALLED: Final = 400
 _MIN_CHARS: Final = 8
@@ -38,12 +40,9 @@ def get_reading(metadata: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def add_messages(
-    metadata: Mapping[str, Any], numbers: Sequence[int], recalled: Sequence[str], now: float, reader: str
+    metadata: Mapping[str, Any], numbers: Sequence[int], recalled: Sequence[str], now: float, reader: Reader
 ) -> dict[str, Any]:
-    """Return how far a session is read when messages are added that `reader` reads.
-
-    `reader` is `by_model`, `by_rules` or `not_asked`. Only a model reads later.
-    """
+    """Return how far a session is read when messages are added that `reader` reads. Only a model reads later."""
     reading = get_reading(metadata)
     if reader != "by_model":
         return {**reading, reader: reading[reader] + len(numbers)}

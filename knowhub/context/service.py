@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from itertools import islice
 
 from knowhub.context import edits, sessions, uri
-from knowhub.context.commit.current_memories import DEFAULT_TOKENS, CurrentMemories, gather_current, list_standing
+from knowhub.context.current_memories import DEFAULT_TOKENS, CurrentMemories, gather_current, list_standing
 from knowhub.context.edits import parse_own_uri
 from knowhub.context.model import ContextNode, ContextSummary, Level, NodeSummary
 from knowhub.context.queries import find_visible, list_folders, list_memories_in
@@ -22,7 +22,7 @@ from knowhub.core.request_context import RequestContext
 MAX_LISTED = 5_000
 MAX_DEPTH = 8
 _MAX_STANDING = 3
-_RESULTS_A_STANDING = 5
+_RESULTS_PER_STANDING = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,58 +31,6 @@ class Listing:
 
     children: list[NodeSummary]
     truncated: bool
-
-
-def children_of(view: View, ctx: RequestContext, address: str | None, depth: int) -> Listing:
-    """List what the caller sees below a URI, that of the account where there is none, `depth` levels down.
-
-    Raises InvalidInput, and NotFound where the caller sees nothing there.
-    """
-    root = uri.account_uri(ctx.account) if address is None else parse_own_uri(ctx, address).text
-    found = list(islice(_walk(view, ctx, root, _open_spaces(view, ctx), depth), MAX_LISTED + 1))
-    # The account itself is there before anything is remembered in it; of anything else an empty answer would tell.
-    if not found and root != uri.account_uri(ctx.account) and find_visible(view, ctx, root) is None:
-        raise NotFound.of("memory", root)
-    return Listing(found[:MAX_LISTED], len(found) > MAX_LISTED)
-
-
-def _walk(view: View, ctx: RequestContext, root: str, spaces: list[str] | None, depth: int) -> Iterator[NodeSummary]:
-    for folder in list_folders(view, root):
-        if spaces is None or _overlaps(folder, spaces):
-            name = folder.rpartition("/")[2]
-            yield NodeSummary(folder, name, is_dir=True, has_children=True, category="", updated_at=None)
-            if depth > 1:
-                yield from _walk(view, ctx, folder, spaces, depth - 1)
-    for summary in list_memories_in(view, root):
-        if ctx.sees(summary.audience):
-            yield _summary(view, summary)
-            if depth > 1 and not summary.is_part:
-                yield from _walk(view, ctx, summary.uri, spaces, depth - 1)
-
-
-def _summary(view: View, summary: ContextSummary) -> NodeSummary:
-    return NodeSummary(
-        uri=summary.uri,
-        name=summary.uri.rpartition("/")[2] if summary.is_part else summary.name,
-        is_dir=not summary.is_part,
-        has_children=not summary.is_part and bool(list_memories_in(view, summary.uri)),
-        category=summary.category.value,
-        updated_at=clock.iso(summary.updated_at),
-    )
-
-
-def _open_spaces(view: View, ctx: RequestContext) -> list[str] | None:
-    """Return the URIs of the non-empty spaces of the caller; None if the caller sees the whole account.
-
-    A folder above shows nothing else: that somebody remembers is for nobody to know.
-    """
-    seen = list_visible_spaces(ctx)
-    return None if seen is None else [space for space in seen if list_folders(view, space)]
-
-
-def _overlaps(folder: str, spaces: list[str]) -> bool:
-    """Return whether a folder is above, at or in one of the spaces."""
-    return any(f"{space}/".startswith(f"{folder}/") or folder.startswith(f"{space}/") for space in spaces)
 
 
 class ContextService:
@@ -103,9 +51,9 @@ class ContextService:
     ) -> MemorySearchResult:
         """Find memories by their L0 text; no overview and no content is opened. Raises InvalidInput, NotFound.
 
-        `target_uri` is where to look, `categories` what for; both are all where they are not given. Then one in five
-        results, and places that are left over, three at most, are standing instructions and preferences, last: those
-        nearest to the question.
+        `target_uri` is where to look, `categories` what for. Without either, the last results are standing instructions
+        and preferences, those nearest to the question first: one for each five results, more where there are fewer
+        results than `top_k`, and at most three.
         """
         if target_uri is not None:
             edits.parse_own_uri(ctx, target_uri, "target_uri")
@@ -128,12 +76,12 @@ class ContextService:
 
         With `expand_relations` its edges come along, at most `max_relations`, where 0 is no bound.
         """
-        view = await self._view(ctx)
+        view = await self._get_view(ctx)
         return read_layer(view, ctx, address, level, expand_relations=expand_relations, max_relations=max_relations)
 
     async def get_node(self, ctx: RequestContext, address: str) -> ContextNode:
         """Return a node, or a message, with all of its layers. Raises InvalidInput and NotFound."""
-        view = await self._view(ctx)
+        view = await self._get_view(ctx)
         return read_node(view, ctx, edits.get_visible_summary(view, ctx, address))
 
     async def list_children(
@@ -143,34 +91,37 @@ class ContextService:
 
         Raises InvalidInput and NotFound.
         """
-        return children_of(await self._view(ctx), ctx, address, MAX_DEPTH if recursive else depth)
+        return _list_below(await self._get_view(ctx), ctx, address, MAX_DEPTH if recursive else depth)
 
     async def read_profile(self, ctx: RequestContext, max_tokens: int = DEFAULT_TOKENS) -> CurrentMemories:
-        """Return all that is current of the caller, in one bounded text. Raises InvalidInput for who is nobody."""
-        return gather_current(await self._view(ctx), ctx, max_tokens)
+        """Return all that is current of the caller, in one bounded text.
+
+        Raises InvalidInput for a caller without a user and an agent.
+        """
+        return gather_current(await self._get_view(ctx), ctx, max_tokens)
 
     async def list_sessions(
         self, ctx: RequestContext, limit: int, after: str | None = None
     ) -> tuple[list[SessionReading], str | None]:
         """Return the caller's sessions, newest first, with what was read of each, and the cursor of the next page."""
-        return sessions.list_sessions(await self._view(ctx), ctx, limit, after)
+        return sessions.list_sessions(await self._get_view(ctx), ctx, limit, after)
 
     async def get_session(self, ctx: RequestContext, session_id: str) -> SessionReading:
         """Return what was read of one of the caller's own sessions. Raises NotFound and InvalidInput."""
-        view = await self._view(ctx)
+        view = await self._get_view(ctx)
         return sessions.read_session(view, sessions.find_session(view, ctx, session_id))
 
     def _with_standing(
         self, ctx: RequestContext, found: MemorySearchResult, top_k: int, *, explain: bool
     ) -> MemorySearchResult:
-        most = min(_MAX_STANDING, max(top_k // _RESULTS_A_STANDING, top_k - len(found.blocks)))
+        max_added = min(_MAX_STANDING, max(top_k // _RESULTS_PER_STANDING, top_k - len(found.blocks)))
         try:
             known = {block.uri for block in found.blocks}
             view = self._store.view(ctx.account)
-            items = list_standing(view, ctx, most + len(known), found.preferences) if most else []
+            items = list_standing(view, ctx, max_added + len(known), found.preferences) if max_added else []
             owner = uri.memory_context(ctx).owner
         except InvalidInput:
-            # Who is no user and no agent has none.
+            # A caller without a user and an agent has none.
             return found
         added = [
             RetrievedBlock(
@@ -186,12 +137,64 @@ class ContextService:
             )
             for item in items
             if item.uri not in known
-        ][:most]
+        ][:max_added]
         if explain:
             added = [replace(block, why=explain_block(block)) for block in added]
         blocks = [*found.blocks[: top_k - len(added)], *added]
         return replace(found, blocks=blocks, total=len(blocks))
 
-    async def _view(self, ctx: RequestContext) -> View:
+    async def _get_view(self, ctx: RequestContext) -> View:
         await self._store.refresh(ctx.account)
         return self._store.view(ctx.account)
+
+
+def _list_below(view: View, ctx: RequestContext, address: str | None, depth: int) -> Listing:
+    """List what the caller sees below a URI, by default that of the account, `depth` levels down.
+
+    Raises InvalidInput, and NotFound where the caller sees nothing there.
+    """
+    root = uri.account_uri(ctx.account) if address is None else parse_own_uri(ctx, address).text
+    found = list(islice(_walk(view, ctx, root, _open_spaces(view, ctx), depth), MAX_LISTED + 1))
+    # An account without memories is an empty list. For any other URI an empty list would say that it exists.
+    if not found and root != uri.account_uri(ctx.account) and find_visible(view, ctx, root) is None:
+        raise NotFound.of("memory", root)
+    return Listing(found[:MAX_LISTED], len(found) > MAX_LISTED)
+
+
+def _walk(view: View, ctx: RequestContext, root: str, spaces: list[str] | None, depth: int) -> Iterator[NodeSummary]:
+    for folder in list_folders(view, root):
+        if spaces is None or _overlaps(folder, spaces):
+            name = folder.rpartition("/")[2]
+            yield NodeSummary(folder, name, is_dir=True, has_children=True, category="", updated_at=None)
+            if depth > 1:
+                yield from _walk(view, ctx, folder, spaces, depth - 1)
+    for summary in list_memories_in(view, root):
+        if ctx.sees(summary.audience):
+            yield _make_node_summary(view, summary)
+            if depth > 1 and not summary.is_part:
+                yield from _walk(view, ctx, summary.uri, spaces, depth - 1)
+
+
+def _make_node_summary(view: View, summary: ContextSummary) -> NodeSummary:
+    return NodeSummary(
+        uri=summary.uri,
+        name=summary.uri.rpartition("/")[2] if summary.is_part else summary.name,
+        is_dir=not summary.is_part,
+        has_children=not summary.is_part and bool(list_memories_in(view, summary.uri)),
+        category=summary.category.value,
+        updated_at=clock.iso(summary.updated_at),
+    )
+
+
+def _open_spaces(view: View, ctx: RequestContext) -> list[str] | None:
+    """Return the URIs of the non-empty spaces of the caller; None if the caller sees the whole account.
+
+    The folders above show only these, so that nobody learns who else has memories.
+    """
+    seen = list_visible_spaces(ctx)
+    return None if seen is None else [space for space in seen if list_folders(view, space)]
+
+
+def _overlaps(folder: str, spaces: list[str]) -> bool:
+    """Return whether a folder is above, at or in one of the spaces."""
+    return any(f"{space}/".startswith(f"{folder}/") or folder.startswith(f"{space}/") for space in spaces)

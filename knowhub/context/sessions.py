@@ -44,7 +44,10 @@ class SessionReading:
 def list_sessions(
     view: View, ctx: RequestContext, limit: int, after: str | None = None
 ) -> tuple[list[SessionReading], str | None]:
-    """Return the sessions that the caller sees, newest first, behind that with the URI `after`; and where to go on."""
+    """Return a page of the sessions that the caller sees, newest first, and the cursor of the next one.
+
+    A cursor, `after`, is the URI of the last session of a page.
+    """
     summaries: Iterator[ContextSummary] = (
         summary
         for summary in view.newest(NODE_TABLE)

@@ -11,6 +11,8 @@ from knowhub.core.clock import parse_iso
 from knowhub.core.operation import Row, is_live
 
 MAX_SHOWN_CHARS = 300
+MAX_ABSTRACT = 300
+MAX_OVERVIEW = 1_500
 MAX_DATED_CHARS = 65_536
 """So much of a message is looked through for the days that it names."""
 MAX_MESSAGE_CHARS = 2_000
@@ -23,7 +25,7 @@ _SPACES: Final = re.compile(r"\s+")
 
 
 def get_indexed_text(collection: str, row: Row) -> str:
-    """Return what a node or a part is found by."""
+    """Return the text by which a node or a part is found."""
     if collection == PARTS:
         return format_message(row)
     return f"{row['abstract']}"
@@ -48,9 +50,9 @@ def get_indexed_dates(collection: str, row: Row) -> list[str]:
     if moment is None:
         return []
     # Days are those of where it was said.
-    moment += utc_offset_s(collection, row)
+    moment += get_utc_offset_s(collection, row)
     text = str(row["content"] if collection == PARTS else row["abstract"])[:MAX_DATED_CHARS]
-    return times.date_tags(moment, [time for _, time in times.list_named_times(text, moment)])
+    return times.list_day_marks(moment, [time for _, time in times.list_named_times(text, moment)])
 
 
 def get_time(collection: str, row: Row) -> float | None:
@@ -63,7 +65,7 @@ def get_time(collection: str, row: Row) -> float | None:
         return None
 
 
-def utc_offset_s(collection: str, row: Row) -> float:
+def get_utc_offset_s(collection: str, row: Row) -> float:
     """Return how far clocks were ahead of UTC where it was said, in seconds; 0 where that is not known."""
     if get_time(collection, row) is None:
         return 0.0
@@ -77,7 +79,7 @@ def format_message(row: Row) -> str:
     return content if not name or content.startswith((f"{name}:", f"{name}：")) else f"{name}: {content}"
 
 
-def speaker(row: Row) -> str:
+def find_speaker(row: Row) -> str:
     """Return the speaker of a message: its name, else the name at the start of its text, else its role."""
     if row["name"]:
         return str(row["name"])
@@ -91,18 +93,18 @@ def _get_sent_time(collection: str, row: Row) -> object:
     return row["timestamp"] if collection == PARTS else row["metadata"].get("said_at")
 
 
-# A line, after whatever any reader takes for its break, that begins like a heading of the transcript. What has
-# backslashes already gets one more, so that what was said can be told from what is shown.
+# The beginning of a line that looks like a heading of the transcript, after any kind of line break. It gets a
+# backslash, or one more if it has some, so that the original can be restored.
 _BREAKS: Final = r"\n\r\v\f\x1c-\x1e\x85\u2028\u2029"
 _LIKE_HEADING: Final = re.compile(rf"(?:^|(?<=[{_BREAKS}]))([^\S{_BREAKS}]*)(\\*##(?!#))")
 
 
-def transcript(parts: Iterable[Row]) -> str:
+def format_transcript(parts: Iterable[Row]) -> str:
     """Write messages in the order in which they come; none are an empty text."""
-    return "".join(map(_message, parts))
+    return "".join(map(_format_part, parts))
 
 
-def _message(part: Row) -> str:
+def _format_part(part: Row) -> str:
     said_by = f"{part['name']} ({part['role']})" if part["name"] else part["role"]
     message_id = f"`{part['message_id']}`" if part["message_id"] else ""
     heading = " · ".join([one_line(text) for text in (said_by, part["timestamp"], message_id) if text])
@@ -121,7 +123,7 @@ def one_line(text: str) -> str:
     return _SPACES.sub(" ", text).strip()
 
 
-def shorten(text: str, limit: int) -> str:
+def cut_at_word(text: str, limit: int) -> str:
     """Return at most `limit` characters of a text, cut at a word."""
     if len(text) <= limit:
         return text
@@ -136,6 +138,6 @@ def join_texts(texts: Iterable[str], limit: int, between: str = " ") -> str:
     for text in texts:
         longer = f"{said}{between}{text}" if said else text
         if len(longer) > limit:
-            return said or shorten(text, limit)
+            return said or cut_at_word(text, limit)
         said = longer
     return said

@@ -23,17 +23,17 @@ _MAX_DAYS: Final = 7
 _MAX_MONTHS: Final = 3
 
 
-def list_marks(time: TimeRange) -> list[str]:
-    """Return the marks of days, see `date_tags`; of a long time those of its months, or of its years."""
+def list_range_marks(time: TimeRange) -> list[str]:
+    """Return the marks of days, see `list_day_marks`; of a long time those of its months, or of its years."""
     first, last = time.first, time.last
     days = (last - first).days + 1
     if time.every_year:
         return [f"m{first:%m}"] if days > _MAX_DAYS else [f"m{first:%m%d}"]
     if days <= _MAX_DAYS:
-        return [_marks(first + timedelta(ahead))[0] for ahead in range(days)]
+        return [_make_marks(first + timedelta(ahead))[0] for ahead in range(days)]
     months = (last.year - first.year) * DECEMBER + last.month - first.month + 1
     if months <= _MAX_MONTHS:
-        return [_marks(make_month(first.year, first.month + ahead).first)[2] for ahead in range(months)]
+        return [_make_marks(make_month(first.year, first.month + ahead).first)[2] for ahead in range(months)]
     return [f"y{year}" for year in range(first.year, last.year + 1)]
 
 
@@ -55,13 +55,13 @@ class TimeAfter:
         """
         leeway = timedelta(days=0 if abs(self.days) < WEEK else 3)
         try:
-            day = _day_of(moment) + timedelta(days=self.days)
+            day = _get_day(moment) + timedelta(days=self.days)
             return TimeRange(day - leeway, day + leeway)
         except (ValueError, OverflowError, OSError):
             return None
 
 
-def time_after(text: str) -> TimeAfter | None:
+def parse_time_after(text: str) -> TimeAfter | None:
     """Return the time that a question counts from an event: "a week after we met", 我们认识两周后."""
     for sign, form in _AFTER:
         match = form.search(text) if sign.search(text) else None
@@ -82,34 +82,34 @@ def time_after(text: str) -> TimeAfter | None:
 def list_named_times(text: str, now: float) -> list[tuple[str, TimeRange]]:
     """List the days that a text names, each once with its words, seen from `now`, in seconds since the epoch."""
     try:
-        found = [(item.words, item.reading) for item in iter_times(text, _day_of(now))]
+        found = [(item.words, item.reading) for item in iter_times(text, _get_day(now))]
     except (ValueError, OverflowError, OSError):
         # No day is seen from beyond the calendar.
         return []
     return list(dict.fromkeys((words, time) for words, time in found if time is not None))[:MAX_NAMED]
 
 
-def date_tags(moment: float | None, named: Iterable[TimeRange] = ()) -> list[str]:
+def list_day_marks(moment: float | None, named: Iterable[TimeRange] = ()) -> list[str]:
     """Return the words under which a day is found: day, day of every year, month, month of every year, year.
 
     No text has such words by itself: what is said of a date is not mixed up with a number.
     """
     try:
-        days = [_day_of(moment)] if moment is not None else []
+        days = [_get_day(moment)] if moment is not None else []
     except (ValueError, OverflowError, OSError):
         days = []
     days += [time.first for time in named if time.first == time.last and not time.every_year]
-    marks = [mark for day in days for mark in _marks(day)]
-    marks += [mark for time in named if time.every_year for mark in list_marks(time)]
+    marks = [mark for day in days for mark in _make_marks(day)]
+    marks += [mark for time in named if time.every_year for mark in list_range_marks(time)]
     return list(dict.fromkeys(marks))
 
 
-def _marks(day: date) -> tuple[str, ...]:
+def _make_marks(day: date) -> tuple[str, ...]:
     year, month = day.year, f"{day.month:02}"
     return f"d{year}{month}{day.day:02}", f"m{month}{day.day:02}", f"d{year}{month}", f"m{month}", f"y{year}"
 
 
-def _day_of(moment: float) -> date:
+def _get_day(moment: float) -> date:
     return datetime.fromtimestamp(moment, UTC).date()
 
 

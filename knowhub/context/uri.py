@@ -21,7 +21,8 @@ _HASH_NAME_CHARS: Final = 12
 _MAX_SEGMENT_CHARS: Final = 900
 _PLAIN: Final = frozenset("-_.@:+")
 OWN: Final = "~"
-"""How the space begins that a user has where no agent is named, and an agent where no user is: no id is written so."""
+"""How the name of a space begins that is not named by its own kind of principal: the agent space of a user, and the
+user space of an agent without a user. No id is written so."""
 
 _MEMORIES: Final = "memories"
 _SPACE_SEGMENTS: Final = 3
@@ -65,7 +66,7 @@ class ContextUri:
 
     @property
     def parent(self) -> str:
-        """The URI above; that of the account has none, and is its own."""
+        """The URI above; the URI of an account is its own parent."""
         return parent_of(self.text)
 
 
@@ -93,7 +94,7 @@ def parse(text: str, field: str = "uri") -> ContextUri:
 
 def account_uri(account: str) -> str:
     """Return the URI above all memories of an account."""
-    return SCHEME + segment(account)
+    return SCHEME + encode_segment(account)
 
 
 def space_uri(account: str, space: str) -> str:
@@ -109,21 +110,21 @@ def node_uri(account: str, space: str, category: MemoryCategory, name: str = "")
     kind = space.partition("/")[0]
     template = next(template for template in _TEMPLATES[kind] if category.value in template)
     between = "/".join(item for item in template if item != _NAME)
-    return f"{root}/{between}/{segment(name)}"
+    return f"{root}/{between}/{encode_segment(name)}"
 
 
 def part_uri(session_uri: str, name: str) -> str:
     """Return the URI of one message of a session."""
-    return f"{session_uri}/{segment(name)}"
+    return f"{session_uri}/{encode_segment(name)}"
 
 
 def parent_of(uri: str) -> str:
-    """Return the URI above; that of the account stays."""
+    """Return the URI above; the URI of an account is its own parent."""
     above = uri.rpartition("/")[0]
     return above if len(above) > len(SCHEME) else uri
 
 
-def ancestors(uri: str) -> list[str]:
+def list_ancestors(uri: str) -> list[str]:
     """Return every URI above, the account's first."""
     found = []
     above = parent_of(uri)
@@ -133,7 +134,7 @@ def ancestors(uri: str) -> list[str]:
     return found[::-1]
 
 
-def segment(name: str) -> str:
+def encode_segment(name: str) -> str:
     """Write a name as a segment. Raises ValueError for an empty or too long name."""
     if not name:
         raise ValueError("a name must not be empty")
@@ -145,12 +146,12 @@ def segment(name: str) -> str:
     return written
 
 
-def own_segment(name: str) -> str:
-    """Return the segment of the space that a principal has on the other side, where nobody is named there."""
-    return OWN + segment(name)
+def make_own_segment(name: str) -> str:
+    """Return the segment of a user's own agent space, or of the user space of an agent without a user."""
+    return OWN + encode_segment(name)
 
 
-def slug(text: str) -> str:
+def make_slug(text: str) -> str:
     """Make a name of a text that people can read: lower case, letters and digits of any script, joined by hyphens.
 
     A hash is added if the name was cut, or is empty.
@@ -187,7 +188,7 @@ def _decode(written: str, text: str, field: str) -> str:
     bare = written[len(OWN) :] if own else written
     try:
         name = unquote(bare, errors="strict")
-        is_canonical = segment(name) == bare
+        is_canonical = encode_segment(name) == bare
     except (UnicodeDecodeError, ValueError):
         is_canonical = False
         name = ""
@@ -218,13 +219,14 @@ _USER, _AGENT = "user:", "agent:"
 
 
 def memory_context(ctx: RequestContext, session_id: str = "") -> MemoryContext:
-    """Return the spaces of who calls. A user has an agent's space of their own, and an agent alone a user's.
+    """Return the spaces into which the caller's sessions are committed.
 
-    What a session teaches of tools rests on what a user did: other users of the agent do not see it.
+    Each user has an agent space of their own, even if an agent is named: what a session teaches of tools comes from
+    what this user did, so other users of the agent do not see it. An agent without a user has its own user space.
 
-    Raises InvalidInput where neither is named and no default takes their place: a project remembers nothing.
+    Raises InvalidInput where neither is named and there is no default: a project has no memories.
     """
-    # The root key acts for whom it names, and for itself where it names nobody.
+    # The root key acts for the principals that it names, and for itself if it names none.
     own = (ctx.own - {ctx.actor} if ctx.is_root else ctx.own) or ctx.own
     named = {principal.partition(":")[0]: principal for principal in sorted(own)}
     if not named and ctx.visible is None:
@@ -234,8 +236,8 @@ def memory_context(ctx: RequestContext, session_id: str = "") -> MemoryContext:
         raise InvalidInput.of("user_id", "name a user or an agent: a session belongs to one of them")
     return MemoryContext(
         account=ctx.account,
-        user=_segment(user, agent or "", _USER),
-        agent=_segment(agent if user is None else None, user or "", _AGENT),
+        user=_make_space_segment(user, agent or "", _USER),
+        agent=_make_space_segment(agent if user is None else None, user or "", _AGENT),
         owner=user or agent or "",
         session_id=session_id,
     )
@@ -251,11 +253,11 @@ def session_uri(whose: MemoryContext) -> str:
     return node_uri(whose.account, space_of(whose, "user"), MemoryCategory.SESSIONS, whose.session_id)
 
 
-def _segment(principal: str | None, other: str, prefix: str) -> str:
+def _make_space_segment(principal: str | None, other: str, prefix: str) -> str:
     try:
         if principal is not None:
-            return segment(principal.removeprefix(prefix))
-        return own_segment(other.partition(":")[2])
+            return encode_segment(principal.removeprefix(prefix))
+        return make_own_segment(other.partition(":")[2])
     except ValueError as problem:
         raise InvalidInput.of(f"{(principal or other).partition(':')[0]}_id", str(problem)) from problem
 
@@ -270,9 +272,9 @@ def list_visible_spaces(ctx: RequestContext) -> list[str] | None:
         if kind not in {"user", "agent"}:
             continue
         other = "agents" if kind == "user" else "users"
-        # Who has a name that no URI could hold has remembered nothing.
+        # A principal whose name no URI could hold has no memories.
         with suppress(ValueError):
-            spaces += [f"{kind}s/{segment(name)}", f"{other}/{own_segment(name)}"]
+            spaces += [f"{kind}s/{encode_segment(name)}", f"{other}/{make_own_segment(name)}"]
     return [space_uri(ctx.account, space) for space in spaces]
 
 
@@ -281,7 +283,7 @@ Sees = Callable[[str], bool]
 
 
 def redact_node(address: str, row: Row, sees: Sees) -> Row:
-    """Return the row of a node, or what is to be written of one, without what tells of sessions that are not seen.
+    """Return the row or the patch of a node without references to sessions that the caller does not see.
 
     Nodes in a user's space come from that user's sessions alone.
     """

@@ -29,7 +29,7 @@ class AutoLinks:
     """The links of an info, chosen before the decision that writes it; deleted keywords are then left out.
 
     `names` are keywords to create, `calls` the calls of the model. `unread_characters` are at the end of the text.
-    `unclear` counts the links of the model to what it was not shown.
+    `unknown_targets` counts the links of the model to what it was not shown.
     """
 
     links: Sequence[tuple[str, RelationType]] = ()
@@ -38,7 +38,7 @@ class AutoLinks:
     calls: Sequence[Row] = ()
     degraded: Sequence[str] = ()
     unread_characters: int = 0
-    unclear: int = 0
+    unknown_targets: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +84,14 @@ class KeywordMatcher:
             return replace(fallback, calls=chosen.calls, degraded=("llm",))
         names = chosen.suggested_names if can_create and not chosen.links else ()
         unread = count_unread(content)
-        return AutoLinks(chosen.links, BY_AGENT, names, chosen.calls, unread_characters=unread, unclear=chosen.unclear)
+        return AutoLinks(
+            chosen.links,
+            BY_AGENT,
+            names,
+            chosen.calls,
+            unread_characters=unread,
+            unknown_targets=chosen.unknown_targets,
+        )
 
     def match_text(self, ctx: RequestContext, content: str) -> AutoLinks:
         """Link the keywords that a text surely names, as RELATED, without a model.
@@ -117,7 +124,7 @@ class KeywordMatcher:
             if keyword_id not in explicit and rendering.get_visible_node(view, ctx, keyword_id) is not None
         }
         for name in auto.names:
-            known = next(rendering.find_by_names(created.view, ctx, self._text.tokens(name)), None)
+            known = next(rendering.find_by_name_keys(created.view, ctx, self._text.name_keys(name)), None)
             keyword_id = self._create(ctx, name, created) if known is None else known.id
             if keyword_id is not None and keyword_id not in explicit:
                 links.setdefault(keyword_id, RelationType.PRIMARY)
@@ -125,13 +132,13 @@ class KeywordMatcher:
         return [*created.list_writes(), *map(info_rules.write_link, rows)]
 
     def _find_named(self, view: View, ctx: RequestContext, content: str) -> Iterator[tuple[Mention, list[Node]]]:
-        def named(token: str) -> list[Node]:
-            return list(rendering.find_by_names(view, ctx, [token]))
+        def named(name_key: str) -> list[Node]:
+            return list(rendering.find_by_name_keys(view, ctx, [name_key]))
 
         for mention in find_mentions(
-            content, self._text.tokens, lambda token: bool(named(token)), words_of=self._text.words
+            content, self._text.name_keys, lambda name_key: bool(named(name_key)), words_of=self._text.words
         ):
-            yield mention, named(mention.token)
+            yield mention, named(mention.name_key)
 
     def _list_names(self, view: View, node: Node) -> set[str]:
         row = rendering.get_keyword_row(view, node.id)
@@ -165,7 +172,7 @@ class KeywordMatcher:
     def _create(self, ctx: RequestContext, name: str, created: PendingRows) -> str | None:
         row_ids, now = (uuid4_id(self._ids), ROOT_ID), created.view.now
         try:
-            row = keyword_rules.new_keyword_row(NewKeyword(name), row_ids, ctx, self._text, now)
+            row = keyword_rules.make_keyword_row(NewKeyword(name), row_ids, ctx, self._text, now)
         except InvalidInput:
             # The model suggested an invalid name: the info is saved without it.
             return None
@@ -174,7 +181,7 @@ class KeywordMatcher:
 
 
 def _needs_context(mention: Mention, *, is_exact: bool, is_english: bool) -> bool:
-    if len(mention.token) == 1 or mention.is_part:
+    if len(mention.name_key) == 1 or mention.is_part:
         return True
     return is_english and mention.word.isascii() and mention.word.isalpha() and not is_exact
 
@@ -184,8 +191,8 @@ def check_links(view: View, ctx: RequestContext, new_row: NewInfoRow) -> None:
     named = {f"keyword_ids.{index}": keyword_id for index, keyword_id in enumerate(new_row.keyword_ids)}
     named |= {f"links.{index}.keyword_id": keyword_id for index, (keyword_id, _) in enumerate(new_row.links)}
     if len(named) > info_rules.MAX_KEYWORD_IDS:
-        most = info_rules.MAX_KEYWORD_IDS
-        raise InvalidInput.of("keyword_ids", f"must have at most {most} entries, with those of `links`")
+        message = f"must have at most {info_rules.MAX_KEYWORD_IDS} entries, with those of `links`"
+        raise InvalidInput.of("keyword_ids", message)
     for name, keyword_id in named.items():
         if rendering.get_visible_node(view, ctx, keyword_id) is None:
             raise InvalidInput.of(name, f"no keyword with id {keyword_id!r}")

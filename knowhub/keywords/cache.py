@@ -15,24 +15,24 @@ TTL_S: Final = 3_600.0
 CAPACITY: Final = 20_000
 CAPACITY_BYTES: Final = 64 * 1024 * 1024
 
-_USES_PER_ENTRY: Final = 32
+_DEPENDENCIES_PER_ENTRY: Final = 32
 # A single value may use at most a sixteenth of the bytes.
 _SHARE: Final = 16
 
-Use: TypeAlias = tuple[str, str]
-"""An account, and in it the id of a keyword or an info, or `token:<normal form>`."""
+Dependency: TypeAlias = tuple[str, str]
+"""An account, and in it the id of a keyword or an info, or `name:<key>` for a name or its pinyin."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Entry:
     value: Any
     put_at: float
-    uses: Sequence[Use]
+    dependencies: Sequence[Dependency]
     size: int
 
 
 class ResultCache:
-    """An LRU cache. A value is kept for an hour, or until one of the ids that it depends on (`uses`) is invalidated.
+    """An LRU cache. A value is kept for an hour, or until one of its dependencies changes.
 
     A key names the account and the reader. Entries, bytes and dependencies are bounded: at most 32 dependencies per
     entry on average.
@@ -43,9 +43,9 @@ class ResultCache:
         self._capacity = capacity
         self._capacity_bytes = capacity_bytes
         self._entries: OrderedDict[str, _Entry] = OrderedDict()
-        self._keys_by_use: dict[Use, set[str]] = {}
+        self._keys_by_dependency: dict[Dependency, set[str]] = {}
         self._bytes = 0
-        self._uses = 0
+        self._dependency_count = 0
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -62,28 +62,32 @@ class ResultCache:
         self._entries.move_to_end(key)
         return entry.value
 
-    def put(self, key: str, value: Any, uses: Sequence[Use] = (), rows: Iterable[bytes] = ()) -> None:  # noqa: ANN401 -- as `get`
-        """Cache a value until one of `uses` is invalidated; `rows` are its texts, whose bytes are counted."""
+    def put(self, key: str, value: Any, dependencies: Sequence[Dependency] = (), rows: Iterable[bytes] = ()) -> None:  # noqa: ANN401 -- as `get`
+        """Cache a value until one of its dependencies changes; `rows` are its texts, whose bytes are counted."""
         size = sum(map(len, rows))
         self._drop(key)
-        if not self._capacity or len(uses) > self._capacity * _USES_PER_ENTRY or size > self._capacity_bytes // _SHARE:
+        if (
+            not self._capacity
+            or len(dependencies) > self._capacity * _DEPENDENCIES_PER_ENTRY
+            or size > self._capacity_bytes // _SHARE
+        ):
             return
-        self._entries[key] = _Entry(value, self._clock.now(), uses, size)
-        for use in uses:
-            self._keys_by_use.setdefault(use, set()).add(key)
-        self._uses += len(uses)
+        self._entries[key] = _Entry(value, self._clock.now(), dependencies, size)
+        for dependency in dependencies:
+            self._keys_by_dependency.setdefault(dependency, set()).add(key)
+        self._dependency_count += len(dependencies)
         self._bytes += size
         while (
             len(self._entries) > self._capacity
-            or self._uses > self._capacity * _USES_PER_ENTRY
+            or self._dependency_count > self._capacity * _DEPENDENCIES_PER_ENTRY
             or self._bytes > self._capacity_bytes
         ):
             self._drop(next(iter(self._entries)))
 
-    def invalidate(self, account: str, used: Iterable[str]) -> None:
-        """Drop the entries that depend on one of `used`."""
-        for item in used if self._entries else ():
-            for key in list(self._keys_by_use.get((account, item), ())):
+    def invalidate(self, account: str, changed: Iterable[str]) -> None:
+        """Drop the entries that depend on what was changed in an account."""
+        for name in changed if self._entries else ():
+            for key in list(self._keys_by_dependency.get((account, name), ())):
                 self._drop(key)
 
     def clear(self) -> None:
@@ -95,40 +99,41 @@ class ResultCache:
         entry = self._entries.pop(key, None)
         if entry is None:
             return
-        self._uses -= len(entry.uses)
+        self._dependency_count -= len(entry.dependencies)
         self._bytes -= entry.size
-        for use in set(entry.uses):
-            self._keys_by_use[use].discard(key)
-            if not self._keys_by_use[use]:
-                del self._keys_by_use[use]
+        for dependency in set(entry.dependencies):
+            self._keys_by_dependency[dependency].discard(key)
+            if not self._keys_by_dependency[dependency]:
+                del self._keys_by_dependency[dependency]
 
 
 NO_CACHE: Final = ResultCache(SystemClock(), capacity=0)
 """Keeps nothing."""
 
 
-def list_changed_keys(collection: str, before: Row | None, after: Row) -> set[str]:
-    """List the keys that one change of a row invalidates.
+def list_changed_dependencies(change: Change) -> set[str]:
+    """List the dependencies of cached answers that one change of a row invalidates.
 
-    | change of | keys |
+    | change of | dependencies |
     |---|---|
-    | a keyword | its id; its tokens before and after |
+    | a keyword | its id; the keys of its names before and after |
     | … that is created, deleted, moved or has other readers | also its parent before and after |
     | an info | its id |
     | a link | the ids of both ends |
 
-    An answer with a path depends on every keyword of the path, so descendants need no keys.
+    An answer with a path depends on every keyword of the path, so descendants are not listed.
     """
-    if collection == LINKS:
+    before, after = change.before, change.after
+    if change.collection == LINKS:
         return {str(after["info_id"]), str(after["keyword_id"])}
-    used = {str(after["id"])} if collection in {KEYWORDS, INFOS} else set[str]()
-    if collection != KEYWORDS:
-        return used
+    changed = {str(after["id"])} if change.collection in {KEYWORDS, INFOS} else set[str]()
+    if change.collection != KEYWORDS:
+        return changed
     rows = [row for row in (before, after) if row is not None]
-    used.update(f"token:{token}" for row in rows for name in ("normalized", "pinyin") for token in row[name])
+    changed.update(f"name:{name_key}" for row in rows for name in ("normalized", "pinyin") for name_key in row[name])
     if before is None or _get_position(before) != _get_position(after):
-        used.update(str(row["parent_id"]) for row in rows if row["parent_id"] is not None)
-    return used
+        changed.update(str(row["parent_id"]) for row in rows if row["parent_id"] is not None)
+    return changed
 
 
 def _get_position(row: Row) -> tuple[Any, ...]:
@@ -197,9 +202,9 @@ class Invalidation:
                 and (not is_live(after) or after["parent_id"] != before["parent_id"])
             ):
                 self.recents.remove(account, change.id)
-        # The keys are computed as they are needed: an empty cache needs none of them.
-        keys = (key for change in changes for key in list_changed_keys(change.collection, change.before, change.after))
-        self.cache.invalidate(account, keys)
+        # The names are listed as they are needed: an empty cache needs none of them.
+        names = (name for change in changes for name in list_changed_dependencies(change))
+        self.cache.invalidate(account, names)
         if any(is_erased(change.after) for change in changes):
             # A cached answer of a model may contain the text of a row without its id.
             self.cache.clear()

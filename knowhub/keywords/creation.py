@@ -31,11 +31,11 @@ from knowhub.keywords.edits import PendingRows
 from knowhub.keywords.fields import prefix_errors
 from knowhub.keywords.model import KEYWORDS, ROOT_ID, Dropped, NewKeyword, TreeOptions
 from knowhub.keywords.new_keywords import (
-    CreationState,
+    CreationAnswers,
     NewKeywordRow,
     check_aliases_within,
+    count_dropped,
     find_stored,
-    note_dropped,
     set_parents,
 )
 from knowhub.keywords.search.agent import DedupAction, KeywordAgent
@@ -44,7 +44,7 @@ from knowhub.keywords.search.text_search import NearKeywords
 from knowhub.keywords.tree import find_keyword
 
 MAX_ITEMS = 1_000
-_PLACINGS = 2
+_MAX_PLACEMENTS = 2
 
 
 class KeywordCreation:
@@ -81,7 +81,7 @@ class KeywordCreation:
         view = self._store.view(ctx.account)
         # With `dedup_check` the model decides about twins.
         new_row = self._make_new_row(replace(new, allow_duplicate=new.allow_duplicate or dedup_check), ctx, view.now)
-        answers = CreationState(time.monotonic() + self._options.write_budget_s)
+        answers = CreationAnswers(time.monotonic() + self._options.write_budget_s)
         auto_place = auto_place and new.parent_id is None
         if dedup_check or (auto_place and self._agent.available):
             # A retry asks no second question, and does not conflict with the keyword of the first request.
@@ -95,7 +95,7 @@ class KeywordCreation:
                 outcome = await self._store.commit(
                     ctx.account, ctx.actor, self._merge_into_duplicate(ctx, new_row, answers), key
                 )
-                answers.note_outcome(outcome)
+                answers.set_written(outcome)
                 if not isinstance(outcome, Unchanged):
                     return self._make_written(ctx, outcome.operation)
                 answers.decided = {"dedup": DedupAction.CREATE_NEW.value}
@@ -105,7 +105,7 @@ class KeywordCreation:
         finally:
             if not answers.is_written:
                 # The keyword was refused or cancelled, or is a retry of a concurrent request.
-                self._agent.note(ctx, answers.calls)
+                self._agent.record_calls(ctx, answers.calls)
 
     async def create_batch(
         self, ctx: RequestContext, items: Sequence[NewKeyword], key: IdempotencyKey | None = None
@@ -165,8 +165,9 @@ class KeywordCreation:
     ) -> tuple[list[Write], Dropped]:
         """Return the writes of prepared keywords, and what of them is not kept.
 
-        `ids` notes under which id each is there, and that id by itself; a parent may be in it already. `position` is
-        for errors: the group of the items, and the index of the first. `refs` is for `find_stored`.
+        `ids` is filled: it maps the id of each row to that of the stored or new keyword that the row becomes, and that
+        id to itself. Parents of earlier calls may be in it. `position` is for errors: the group of the items, and the
+        index of the first. `refs` is for `find_stored`.
         """
         (group, start), pending, dropped = position, PendingRows(view), Dropped()
         for index, new_row in enumerate(new_rows, start):
@@ -185,7 +186,7 @@ class KeywordCreation:
                     row = merged or stored
                 if row is not stored:
                     pending.put([keyword_rules.write_keyword(row)])
-                note_dropped(ctx, new_row, row, dropped)
+                count_dropped(ctx, new_row, row, dropped)
         return pending.list_writes(), dropped
 
     def _make_batch(
@@ -206,10 +207,10 @@ class KeywordCreation:
             rows.append(SavedRow(shown, operation_id))
         return SavedBatch(rows, operation_id)
 
-    async def _find_duplicate(self, ctx: RequestContext, new_row: NewKeywordRow, answers: CreationState) -> bool:
-        """Ask the model whether a keyword of this name is the same; note what it decides."""
+    async def _find_duplicate(self, ctx: RequestContext, new_row: NewKeywordRow, answers: CreationAnswers) -> bool:
+        """Ask the model whether a keyword of this name is the same; keep what it decides in `answers`."""
         view = self._store.view(ctx.account)
-        namesakes = list(dict.fromkeys(rendering.find_by_names(view, ctx, new_row.name_tokens)))
+        namesakes = list(dict.fromkeys(rendering.find_by_name_keys(view, ctx, new_row.name_keys)))
         if not namesakes:
             return False
         if not self._agent.available:
@@ -217,14 +218,14 @@ class KeywordCreation:
             answers.is_degraded = True
             return False
         decision = await self._agent.dedup_check(ctx, view, new_row.new, namesakes, answers.get_remaining_s())
-        answers.note(decision)
+        answers.add(decision)
         answers.decided = {"dedup": decision.action.value, "into": decision.node_id}
         if decision.node_id is None:
             answers.decided = {"dedup": DedupAction.CREATE_NEW.value}
         return decision.node_id is not None
 
     def _merge_into_duplicate(
-        self, ctx: RequestContext, new_row: NewKeywordRow, answers: CreationState
+        self, ctx: RequestContext, new_row: NewKeywordRow, answers: CreationAnswers
     ) -> Decide[View]:
         """Return the decision that merges a new keyword into its duplicate, if the caller still may change that."""
         into, action = answers.decided["into"], answers.decided["dedup"]
@@ -246,15 +247,15 @@ class KeywordCreation:
         return decide
 
     async def _create_with_model(
-        self, ctx: RequestContext, new_row: NewKeywordRow, answers: CreationState, key: IdempotencyKey | None
+        self, ctx: RequestContext, new_row: NewKeywordRow, answers: CreationAnswers, key: IdempotencyKey | None
     ) -> SavedRow:
         is_unsorted = False
-        for _ in range(_PLACINGS if self._agent.available else 0):
+        for _ in range(_MAX_PLACEMENTS if self._agent.available else 0):
             goal = await self._make_goal(ctx, new_row)
             placement = await self._agent.descend(
                 ctx, lambda: self._store.view(ctx.account), goal, answers.get_remaining_s()
             )
-            answers.note(placement)
+            answers.add(placement)
             answers.decided |= {"placed": "root", "parent_id": ROOT_ID, "reason": placement.reason}
             if placement.parent_id == ROOT_ID:
                 is_unsorted = placement.outcome != "matched" and placement.failure is None
@@ -279,8 +280,7 @@ class KeywordCreation:
             Intent.SUGGEST_PARENT,
             aliases=tuple(row["aliases"]),
             description=row["description"],
-            near=near.by_name,
-            meant=near.by_text,
+            near=near,
         )
 
     async def _create_under(
@@ -288,39 +288,39 @@ class KeywordCreation:
         ctx: RequestContext,
         new_row: NewKeywordRow,
         parent_id: str | None,
-        answers: CreationState,
+        answers: CreationAnswers,
         key: IdempotencyKey | None,
     ) -> SavedRow:
         # `parent_id` is None if a model was asked and found no suitable parent.
         def decide(view: View) -> Draft:
             self._check(view, ctx, new_row, parent_id or ROOT_ID)
             writes: list[Write] = []
-            home, placed = parent_id, dict[str, Any]()
-            if home is None:
-                home, writes = self._find_default_parent(view, ctx, new_row)
-                if home != ROOT_ID:
-                    placed = {"placed": "uncategorized", "parent_id": home}
-            row = keyword_rules.set_parent(new_row.row, home, view.now)
+            chosen_id, placed = parent_id, dict[str, Any]()
+            if chosen_id is None:
+                chosen_id, writes = self._find_default_parent(view, ctx, new_row)
+                if chosen_id != ROOT_ID:
+                    placed = {"placed": "uncategorized", "parent_id": chosen_id}
+            row = keyword_rules.set_parent(new_row.row, chosen_id, view.now)
             if not new_row.new.allow_duplicate:
                 edits.check_no_twin(view, ctx, self._text, row)
             writes.append(keyword_rules.write_keyword(row))
             return answers.make_draft("create_keyword", writes, new_row.id, placed)
 
         outcome = await commit_with_root(self._store, ctx, decide, key)
-        answers.note_outcome(outcome)
+        answers.set_written(outcome)
         return self._make_written(ctx, get_operation(outcome))
 
     def _find_default_parent(self, view: View, ctx: RequestContext, new_row: NewKeywordRow) -> tuple[str, list[Write]]:
         """Return the parent of keywords that a model could not place, and its write if it is new."""
         name = self._options.uncategorized_name
-        tokens = self._text.tokens(name) if name else []
-        if name is None or not tokens or not set(tokens).isdisjoint(new_row.name_tokens):
+        name_keys = self._text.name_keys(name) if name else []
+        if name is None or not name_keys or not set(name_keys).isdisjoint(new_row.name_keys):
             return ROOT_ID, []
-        twin = next(edits.iter_twins(view, ctx, self._text, tokens, ROOT_ID), None)
+        twin = next(edits.iter_twins(view, ctx, self._text, name_keys, ROOT_ID), None)
         if twin is not None:
             return twin.id, []
         ids = (uuid4_id(self._ids), ROOT_ID)
-        row = keyword_rules.new_keyword_row(NewKeyword(name), ids, ctx, self._text, view.now)
+        row = keyword_rules.make_keyword_row(NewKeyword(name), ids, ctx, self._text, view.now)
         return row["id"], [keyword_rules.write_keyword(row)]
 
     def _make_new_row(self, new: NewKeyword, ctx: RequestContext, now: float) -> NewKeywordRow:
@@ -328,16 +328,16 @@ class KeywordCreation:
             if getattr(new, name) is not None:
                 fields.parse_row_id(name, getattr(new, name))
         ids = (uuid4_id(self._ids), ROOT_ID)
-        row = keyword_rules.new_keyword_row(new, ids, ctx, self._text, now)
-        forms = {alias: self._text.tokens(alias) for alias in row["aliases"]}
-        return NewKeywordRow(new, row, self._text.tokens(row["name"]), forms, new.parent_id or ROOT_ID)
+        row = keyword_rules.make_keyword_row(new, ids, ctx, self._text, now)
+        alias_keys = {alias: self._text.name_keys(alias) for alias in row["aliases"]}
+        return NewKeywordRow(new, row, self._text.name_keys(row["name"]), alias_keys, new.parent_id or ROOT_ID)
 
     def _check(
         self, view: View, ctx: RequestContext, new_row: NewKeywordRow, parent_id: str, own_id: str | None = None
     ) -> None:
         if rendering.get_visible_node(view, ctx, parent_id) is None:
             raise _NoParent.of("parent_id", f"no keyword with id {parent_id!r}")
-        edits.check_aliases_free(view, ctx, self._text, new_row.alias_tokens, own_id or new_row.id)
+        edits.check_aliases_free(view, ctx, self._text, new_row.alias_keys, own_id or new_row.id)
 
     def _make_written(self, ctx: RequestContext, operation: Operation, changed_id: str | None = None) -> SavedRow:
         """Return the keyword that an operation made, found as a duplicate, or changed."""

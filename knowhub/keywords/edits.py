@@ -140,25 +140,25 @@ def check_aliases_free(
     view: View, ctx: RequestContext, text: KeywordText, aliases: Mapping[str, Sequence[str]], own_id: str
 ) -> None:
     """Raise Conflict if an alias is the name of another visible keyword; `aliases` maps each to its normal forms."""
-    for alias, tokens in aliases.items():
-        for node in rendering.find_by_names(view, ctx, tokens):
-            if node.id != own_id and not set(tokens).isdisjoint(text.tokens(node.name)):
+    for alias, name_keys in aliases.items():
+        for node in rendering.find_by_name_keys(view, ctx, name_keys):
+            if node.id != own_id and not set(name_keys).isdisjoint(text.name_keys(node.name)):
                 detail = f"{alias!r} is the name of keyword {node.id!r}; merge the two, or choose another alias"
                 raise Conflict(detail, {"alias": alias, "ids": [node.id]})
 
 
 def iter_twins(
-    view: View, ctx: RequestContext, text: KeywordText, tokens: Sequence[str], parent_id: str
+    view: View, ctx: RequestContext, text: KeywordText, name_keys: Sequence[str], parent_id: str
 ) -> Iterator[Node]:
     """Yield the visible keywords under this parent whose name has one of these normal forms, oldest first."""
-    for node in rendering.find_by_names(view, ctx, tokens):
-        if node.parent_id == parent_id and not set(tokens).isdisjoint(text.tokens(node.name)):
+    for node in rendering.find_by_name_keys(view, ctx, name_keys):
+        if node.parent_id == parent_id and not set(name_keys).isdisjoint(text.name_keys(node.name)):
             yield node
 
 
 def check_no_twin(view: View, ctx: RequestContext, text: KeywordText, row: Row) -> None:
     """Raise Conflict if the parent of a row has another visible keyword of its name."""
-    twins = iter_twins(view, ctx, text, text.tokens(row["name"]), row["parent_id"])
+    twins = iter_twins(view, ctx, text, text.name_keys(row["name"]), row["parent_id"])
     twin = next((twin for twin in twins if twin.id != row["id"]), None)
     if twin is not None:
         detail = f"{row['name']!r} is there already, as {twin.id!r} under the same parent"
@@ -201,7 +201,7 @@ def _move_links(
             continue
         linked.add(link.info_id)
         counts["moved"] += link.info_id in seen
-        fresh = info_rules.new_link_row(
+        fresh = info_rules.make_link_row(
             link.info_id, new_keyword_id, link.relation, row["created_by"], before, view.now
         )
         writes.append(info_rules.write_link(fresh))

@@ -66,7 +66,7 @@ class TreeImportResult:
 
 @dataclass(frozen=True, slots=True)
 class _ImportedRows:
-    """What one operation did: under which id each row is there, and what is not kept."""
+    """What one operation did: the keyword or info that each row became, by id, and what is not kept."""
 
     ids: Mapping[str, str]
     dropped: Dropped
@@ -146,7 +146,7 @@ class KeywordExchange:
         starts = [*range(0, len(rows), ROWS_PER_OPERATION)], [*range(0, len(infos), ROWS_PER_OPERATION)]
         import_id, count = f"import-{self._ids.hex(32)}", sum(map(len, starts))
         groups = (Group(import_id, index, count) for index in range(count))
-        refs = {row.new.ref: row.name_tokens for row in rows}
+        refs = {row.new.ref: row.name_keys for row in rows}
         return [
             *(
                 self._decide_keywords(ctx, rows[start : start + ROWS_PER_OPERATION], start, next(groups), refs)

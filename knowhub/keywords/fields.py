@@ -102,7 +102,7 @@ def parse_metadata(field: str, value: object) -> dict[str, Any]:
         raise InvalidInput.of(field, f"must be an object, not {type(value).__name__}")
     copied: dict[str, Any] = _JsonCopier(field).copy(value, 1)
     if copied and len(json.dumps(copied, ensure_ascii=False, separators=(",", ":")).encode()) > MAX_METADATA_BYTES:
-        raise _too_large(field)
+        raise _make_size_error(field)
     return copied
 
 
@@ -127,10 +127,10 @@ def parse_patch(sent: object, patchable: Collection[str]) -> dict[str, Any]:
     for name in fields:
         if name not in patchable:
             raise InvalidInput.of(str(name), f"cannot be changed; what can is {', '.join(sorted(patchable))}")
-    return {name: _KINDS[name](name, value) for name, value in fields.items()}
+    return {name: _PARSERS[name](name, value) for name, value in fields.items()}
 
 
-_KINDS: Final[Mapping[str, Callable[[str, object], Any]]] = {
+_PARSERS: Final[Mapping[str, Callable[[str, object], Any]]] = {
     "name": parse_text,
     "aliases": parse_texts,
     "description": parse_text,
@@ -155,7 +155,7 @@ class _JsonCopier:
             case None | bool():
                 return value
             case str():
-                return self._text(value)
+                return self._parse_text(value)
             case int() if value in _INT64:
                 return int(value)
             case int():
@@ -169,22 +169,22 @@ class _JsonCopier:
             case list() | tuple():
                 return [self.copy(item, depth + 1) for item in value]
             case dict():
-                return {self._key(name): self.copy(item, depth + 1) for name, item in value.items()}
+                return {self._parse_key(name): self.copy(item, depth + 1) for name, item in value.items()}
         raise InvalidInput.of(self._field, f"must be JSON; {type(value).__name__} is none")
 
-    def _key(self, name: object) -> str:
+    def _parse_key(self, name: object) -> str:
         if not isinstance(name, str):
             raise InvalidInput.of(self._field, f"must have names that are text, not {type(name).__name__}")
-        return self._text(name)
+        return self._parse_text(name)
 
-    def _text(self, value: str) -> str:
+    def _parse_text(self, value: str) -> str:
         self._count_chars(len(value))
         return parse_text(self._field, value)
 
     def _count_chars(self, count: int) -> None:
         self._left -= count
         if self._left < 0:
-            raise _too_large(self._field)
+            raise _make_size_error(self._field)
 
 
 def _parse_link(field: str, value: object) -> tuple[str, RelationType]:
@@ -202,5 +202,5 @@ def _is_encodable(plain: str) -> bool:
     return True
 
 
-def _too_large(field: str) -> InvalidInput:
+def _make_size_error(field: str) -> InvalidInput:
     return InvalidInput.of(field, f"must have at most {MAX_METADATA_BYTES} bytes as JSON")

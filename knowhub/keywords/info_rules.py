@@ -18,7 +18,7 @@ MAX_KEYWORD_IDS = 1_000
 PATCHABLE = frozenset({"content", "source", "metadata", "scopes"})
 
 
-def new_info_row(new: NewInfo, row_id: str, now: float, ctx: RequestContext) -> Row:
+def make_info_row(new: NewInfo, row_id: str, now: float, ctx: RequestContext) -> Row:
     """Make the row of a new info. Raises InvalidInput, Forbidden for an owner or scopes of somebody else."""
     content, source = fields.parse_text("content", new.content), fields.parse_text("source", new.source)
     check_content(content)
@@ -47,7 +47,7 @@ def apply_info_patch(row: Row, patch: Mapping[str, Any], now: float) -> Row | No
     return next_of(changed, row, now)
 
 
-def new_link_row(
+def make_link_row(
     info_id: str, keyword_id: str, relation: RelationType, created_by: str, before: Row | None, now: float
 ) -> Row:
     """Make the row of a link. `before` is the earlier row of this pair, or None.
@@ -69,7 +69,7 @@ def make_missing_links(view: View, info_id: str, relations: Mapping[str, Relatio
     """Make the rows of the links of an info to keywords to which it is not linked."""
     links = [(keyword_id, view.get(LINKS, make_link_id(info_id, keyword_id))) for keyword_id in relations]
     return [
-        new_link_row(info_id, keyword_id, relations[keyword_id], created_by, before, view.now)
+        make_link_row(info_id, keyword_id, relations[keyword_id], created_by, before, view.now)
         for keyword_id, before in links
         if not is_live(before)
     ]

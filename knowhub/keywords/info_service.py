@@ -52,7 +52,7 @@ from knowhub.keywords.search.agent import KeywordAgent
 from knowhub.keywords.tree import BY_INFO, INFO_TABLE, find_equal_info, scan_infos_of_keyword
 
 MAX_ITEMS = 1_000
-_SAID_OF_LINK = ("relation", "created_by")
+_LINK_FIELDS = ("relation", "created_by")
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +128,9 @@ class InfoService(OwnedRows):
             if new.auto_link:
                 reply |= {"degraded": list(auto.degraded), "decided": _describe_links(writes, new_row)}
                 reply |= (
-                    {"dropped": [{"what": "links", "why": "not_shown", "count": auto.unclear}]} if auto.unclear else {}
+                    {"dropped": [{"what": "links", "why": "not_shown", "count": auto.unknown_targets}]}
+                    if auto.unknown_targets
+                    else {}
                 )
             if not writes:
                 return Unchanged(reply)
@@ -144,7 +146,7 @@ class InfoService(OwnedRows):
         finally:
             if not isinstance(outcome, Committed) or outcome.replayed:
                 # The info was refused or cancelled, or is a retry of a concurrent request.
-                self._agent.note(ctx, auto.calls)
+                self._agent.record_calls(ctx, auto.calls)
         return self._make_written(ctx, outcome)
 
     async def create_batch(
@@ -214,8 +216,8 @@ class InfoService(OwnedRows):
             rendering.require_node(view, ctx, keyword_id)
             before = view.get(LINKS, make_link_id(info_id, keyword_id))
             _check_version(before, how.expected)
-            row = info_rules.new_link_row(info_id, keyword_id, how.relation, how.created_by, before, view.now)
-            if before is not None and is_live(before) and all(before[name] == row[name] for name in _SAID_OF_LINK):
+            row = info_rules.make_link_row(info_id, keyword_id, how.relation, how.created_by, before, view.now)
+            if before is not None and is_live(before) and all(before[name] == row[name] for name in _LINK_FIELDS):
                 return Unchanged(before)
             return Draft("link_info", [info_rules.write_link(row)])
 
@@ -251,14 +253,14 @@ class InfoService(OwnedRows):
         # With descendants it would depend on too many rows to be cached.
         cache = NO_CACHE if query.descendants else self._cache
         key = rendering.make_page_key(ctx, keyword_id, query)
-        kept: Sequence[bytes] | None = cache.get(key)
-        if kept is not None:
-            return kept
+        cached: Sequence[bytes] | None = cache.get(key)
+        if cached is not None:
+            return cached
         page = rendering.get_info_page(view, ctx, keyword_id, query)
         rows = rendering.render_linked_infos(view, ctx, keyword_id, query, page.shown)
-        if len(page.examined) <= rendering.MAX_USES:
-            uses = [(ctx.account, used) for used in (keyword_id, *page.examined)]
-            cache.put(key, rows, uses, rows)
+        if len(page.examined) <= rendering.MAX_DEPENDENCIES:
+            dependencies = [(ctx.account, row_id) for row_id in (keyword_id, *page.examined)]
+            cache.put(key, rows, dependencies, rows)
         return rows
 
     async def list_keywords(self, ctx: RequestContext, info_id: str) -> list[tuple[bytes, RelationType, str]]:
@@ -322,7 +324,7 @@ class InfoService(OwnedRows):
     def _make_new_row(self, ctx: RequestContext, new: NewInfo) -> NewInfoRow:
         # Before the decision, which blocks other writers.
         info_rules.check_creator(new.created_by)
-        row = info_rules.new_info_row(new, uuid4_id(self._ids), self._store.view(ctx.account).now, ctx)
+        row = info_rules.make_info_row(new, uuid4_id(self._ids), self._store.view(ctx.account).now, ctx)
         return NewInfoRow(
             new, row, fields.parse_texts("keyword_ids", new.keyword_ids), fields.parse_links("links", new.links)
         )

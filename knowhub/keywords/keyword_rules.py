@@ -21,7 +21,7 @@ PATCHABLE = frozenset({"name", "aliases", "description", "metadata", "scopes"})
 ROOT_PATCHABLE = frozenset({"name", "description", "metadata"})
 
 
-def new_keyword_row(
+def make_keyword_row(
     new: NewKeyword, ids: tuple[str, str], ctx: RequestContext, text: KeywordText, now: float
 ) -> dict[str, Any]:
     """Make the row of a new keyword; `ids` are its id and its parent's.
@@ -92,9 +92,11 @@ def remove_alias(row: Row, alias: str, text: KeywordText, now: float) -> Row:
 
     Raises NotFound if there is none.
     """
-    tokens = set(text.tokens(fields.parse_text("alias", alias)))
+    name_keys = set(text.name_keys(fields.parse_text("alias", alias)))
     deleted = (
-        {alias} if alias in row["aliases"] else {item for item in row["aliases"] if tokens & set(text.tokens(item))}
+        {alias}
+        if alias in row["aliases"]
+        else {item for item in row["aliases"] if name_keys & set(text.name_keys(item))}
     )
     if not deleted:
         raise NotFound.of("alias", alias)
@@ -146,7 +148,7 @@ def check_aliases(name: str, aliases: Sequence[str], text: KeywordText, current:
 def check_name(field: str, name: str, text: KeywordText) -> None:
     """Raise InvalidInput for a name or an alias that is blank, too long, or has no normal form."""
     check_length(field, name)
-    if not text.tokens(name):
+    if not text.name_keys(name):
         raise InvalidInput.of(field, _NO_LETTERS)
 
 
@@ -184,13 +186,13 @@ def _check_alias_count(row: Mapping[str, Any]) -> None:
 
 
 def _drop_duplicates(name: str, aliases: Iterable[str], text: KeywordText, current: Sequence[str]) -> list[str]:
-    known = set(text.tokens(name))
+    known = set(text.name_keys(name))
     kept: dict[str, None] = {}
     for alias in aliases:
-        tokens = text.tokens(alias)
-        if alias != name and (alias in current or not known.issuperset(tokens)):
+        name_keys = text.name_keys(alias)
+        if alias != name and (alias in current or not known.issuperset(name_keys)):
             kept[alias] = None
-        known.update(tokens)
+        known.update(name_keys)
     return list(kept)
 
 
@@ -204,7 +206,7 @@ def _make_keys(name: str, aliases: Sequence[str], text: KeywordText) -> dict[str
     """Return the keys of look-up: each form of the name and the aliases once."""
     spellings = (name, *aliases)
     return {
-        "normalized": list(dict.fromkeys(form for spelling in spellings for form in text.tokens(spelling))),
+        "normalized": list(dict.fromkeys(form for spelling in spellings for form in text.name_keys(spelling))),
         "pinyin": list(dict.fromkeys(form for spelling in spellings for form in text.pinyin(spelling))),
         "terms": list(dict.fromkeys(term for spelling in spellings for term in text.terms(spelling))),
     }

@@ -8,7 +8,7 @@ from typing import Final, NamedTuple, TypeAlias
 
 from knowhub.core.unicode_forms import normalize
 
-TokensOf: TypeAlias = Callable[[str], list[str]]
+NameKeysOf: TypeAlias = Callable[[str], list[str]]
 Known: TypeAlias = Callable[[str], bool]
 WordsOf: TypeAlias = Callable[[str], list[str]]
 
@@ -57,7 +57,7 @@ class Mention:
     `is_part` is set for two Chinese characters that are no word of their own there, as 关键 in 网关键盘.
     """
 
-    token: str
+    name_key: str
     word: str
     is_part: bool = False
 
@@ -81,13 +81,13 @@ def count_unread(content: str) -> int:
     return max(0, len(content) - READ_CHARS)
 
 
-def find_names(content: str, tokens_of: TokensOf, known: Known, limit: int = LIMIT) -> list[str]:
+def find_names(content: str, name_keys_of: NameKeysOf, known: Known, limit: int = LIMIT) -> list[str]:
     """List the normal forms of `find_mentions`."""
-    return [mention.token for mention in find_mentions(content, tokens_of, known, limit)]
+    return [mention.name_key for mention in find_mentions(content, name_keys_of, known, limit)]
 
 
 def find_mentions(
-    content: str, tokens_of: TokensOf, known: Known, limit: int = LIMIT, words_of: WordsOf = list
+    content: str, name_keys_of: NameKeysOf, known: Known, limit: int = LIMIT, words_of: WordsOf = list
 ) -> list[Mention]:
     """List the known names in the first 8,192 characters, each once, in text order.
 
@@ -98,21 +98,21 @@ def find_mentions(
     """
     text = normalize("NFKC", content[:READ_CHARS])[:READ_CHARS]
     found: dict[str, Mention] = {}
-    for phrase in _split_into_phrases(text, tokens_of):
+    for phrase in _split_into_phrases(text, name_keys_of):
         for mention in _match_phrase(phrase, known, words_of):
-            found.setdefault(mention.token, mention)
+            found.setdefault(mention.name_key, mention)
             if len(found) >= limit:
                 return list(found.values())
     return list(found.values())
 
 
-def _split_into_phrases(text: str, tokens_of: TokensOf) -> Iterator[list[_Segment]]:
+def _split_into_phrases(text: str, name_keys_of: NameKeysOf) -> Iterator[list[_Segment]]:
     """Yield the phrases that may contain a name; punctuation separates them."""
     forms: dict[str, str] = {}
 
     def form(piece: str) -> str:
         if piece not in forms:
-            forms[piece] = "".join(tokens_of(piece)[:1])
+            forms[piece] = "".join(name_keys_of(piece)[:1])
         return forms[piece]
 
     phrase: list[_Segment] = []
@@ -155,16 +155,16 @@ def _match_phrase(phrase: list[_Segment], known: Known, words_of: WordsOf) -> It
         begin = offsets[start + 1] if opening else offsets[start]
         shortest = start if piece.is_alone else start + 1
         for end in range(reach, max(covered, shortest), -1):
-            token = opening + joined[begin : offsets[end]]
-            is_known = known(token)
+            name_key = opening + joined[begin : offsets[end]]
+            is_known = known(name_key)
             if not is_known and _is_plural(phrase[end - 1].text):
-                token = token[:-1]
-                is_known = known(token)
+                name_key = name_key[:-1]
+                is_known = known(name_key)
             if is_known:
                 covered = end
-                is_pair = len(token) == _PAIR and end == start + _PAIR and piece.is_unspaced
+                is_pair = len(name_key) == _PAIR and end == start + _PAIR and piece.is_unspaced
                 is_part = is_pair and _is_part_of_word(words_of(joined), begin)
-                yield Mention(token, piece.text if end == start + 1 else "", is_part)
+                yield Mention(name_key, piece.text if end == start + 1 else "", is_part)
                 break
 
 

@@ -49,10 +49,10 @@ class MissedQuery:
     reason: str
 
 
-def make_note(ctx: RequestContext, missed: MissedQuery, token: str, view: View) -> Draft | Unchanged:
-    """Return the write that notes a missed query, or counts it again. A dismissed query stays dismissed."""
+def record_missed_query(ctx: RequestContext, missed: MissedQuery, normal_form: str, view: View) -> Draft | Unchanged:
+    """Return the write that records a missed query, or counts it again. A dismissed query stays dismissed."""
     owner = permissions.owner_for(ctx, None, "a missed query")
-    named = blake2b(repr((owner, token)).encode("utf-8", "replace"), digest_size=12)
+    named = blake2b(repr((owner, normal_form)).encode("utf-8", "replace"), digest_size=12)
     row_id = f"missed-{named.hexdigest()}"
     before = view.get(MISSED, row_id)
     if before is not None and not is_live(before):
@@ -83,7 +83,9 @@ class MissedQueries:
 
         def accept(view: View, summary: OwnedSummary) -> bool:
             row = view.get(MISSED, summary.id)
-            return row is not None and not any(rendering.find_by_names(view, ctx, self._text.tokens(row["query"])))
+            return row is not None and not any(
+                rendering.find_by_name_keys(view, ctx, self._text.name_keys(row["query"]))
+            )
 
         found = await list_visible(self._store, ctx, scan_newest(MISSED_TABLE, before), limit + 1, accept)
         view = self._store.view(ctx.account)
@@ -101,7 +103,7 @@ class MissedQueries:
         await self._store.refresh(ctx.account)
         row = self._get_row(self._store.view(ctx.account), ctx, missed_id)
         chosen = name or str(row["suggested_name"])
-        is_same = self._text.tokens(chosen) == self._text.tokens(row["query"])
+        is_same = self._text.name_keys(chosen) == self._text.name_keys(row["query"])
         return NewKeyword(
             chosen, parent_id or str(row["suggested_parent_id"]), aliases=() if is_same else (str(row["query"]),)
         )

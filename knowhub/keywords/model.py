@@ -62,15 +62,16 @@ class TreeFormat(StrEnum):
 class Node:
     """The summary of a keyword in memory, without description and metadata; a deleted one is not `live`.
 
-    `ordinal` counts keywords by creation. `tokens` are the keys of exact lookup, `pinyin` those of the second lookup,
-    `terms` the words by which it becomes a candidate. `text_change` is the number of the change that last wrote
-    what is searched: names, description and audience, whose hash is `signature`.
+    `ordinal` counts keywords by creation. `name_keys` are the normal forms of its name and aliases, by which exact
+    lookup finds it; `pinyin` are the keys of the second lookup, `terms` the words by which it becomes a candidate.
+    `text_change` is the number of the change that last wrote what is searched: names, description and audience, whose
+    hash is `signature`.
     """
 
     id: str
     ordinal: int
     name: str
-    tokens: tuple[str, ...]
+    name_keys: tuple[str, ...]
     pinyin: tuple[str, ...]
     terms: tuple[str, ...]
     parent_id: str | None

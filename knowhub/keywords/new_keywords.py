@@ -24,8 +24,8 @@ class NewKeywordRow:
 
     new: NewKeyword
     row: dict[str, Any]
-    name_tokens: Sequence[str]
-    alias_tokens: Mapping[str, Sequence[str]]
+    name_keys: Sequence[str]
+    alias_keys: Mapping[str, Sequence[str]]
     parent_id: str
 
     @property
@@ -35,7 +35,7 @@ class NewKeywordRow:
 
 
 @dataclass(slots=True)
-class CreationState:
+class CreationAnswers:
     """The calls and decisions of a model while one keyword is created; `deadline` is on the monotonic clock."""
 
     deadline: float
@@ -48,13 +48,13 @@ class CreationState:
         """Return how many seconds are left for questions."""
         return max(self.deadline - time.monotonic(), 0.0)
 
-    def note(self, outcome: ModelAnswer) -> None:
+    def add(self, outcome: ModelAnswer) -> None:
         """Add the calls of an answer, and whether it failed."""
         self.calls += outcome.calls
         self.is_degraded = self.is_degraded or outcome.failure is not None
 
-    def note_outcome(self, outcome: Outcome) -> None:
-        """Note whether the calls were recorded; those of a retry are not."""
+    def set_written(self, outcome: Outcome) -> None:
+        """Remember whether an operation has recorded the calls; that of a retry has not."""
         self.is_written = isinstance(outcome, Committed) and not outcome.replayed
 
     def make_draft(
@@ -88,11 +88,11 @@ def check_aliases_within(new_rows: Sequence[NewKeywordRow], group: str) -> None:
     """Raise Conflict if an alias of an item is the name of another item."""
     named: dict[str, list[int]] = {}
     for index, new_row in enumerate(new_rows):
-        for token in new_row.name_tokens:
-            named.setdefault(token, []).append(index)
+        for name_key in new_row.name_keys:
+            named.setdefault(name_key, []).append(index)
     for index, new_row in enumerate(new_rows):
-        for alias, tokens in new_row.alias_tokens.items():
-            for other in (other for token in tokens for other in named.get(token, ()) if other != index):
+        for alias, name_keys in new_row.alias_keys.items():
+            for other in (other for name_key in name_keys for other in named.get(name_key, ()) if other != index):
                 detail = f"{group}.{index}.aliases: {alias!r} is the name of {group}.{other}; choose another alias"
                 raise Conflict(detail, {"item": index, "alias": alias})
 
@@ -105,28 +105,28 @@ def find_stored(
     ids: Mapping[str, str],
     refs: Mapping[str | None, Sequence[str]] | None,
 ) -> Node | None:
-    """Return the stored keyword that a new one is; None for none.
+    """Return the stored keyword that a new one means; None if it is new.
 
-    A batch matches by path, unless a duplicate is allowed. An import has `refs`, the normal forms of the name of each
-    item by its ref. It matches by id first, and then leaves out keywords that are other items, and for a duplicate
-    those that earlier items became, which `ids` has.
+    A batch matches by path, unless a duplicate is allowed. An import has `refs`, the name keys of each item by its ref.
+    It matches by id first, then by path. It never matches a keyword that is another item of the import, and for a
+    duplicate none that an earlier item became (`ids`).
     """
-    new, tokens, parent_id = new_row.new, new_row.name_tokens, ids.get(new_row.parent_id, new_row.parent_id)
+    new, name_keys, parent_id = new_row.new, new_row.name_keys, ids.get(new_row.parent_id, new_row.parent_id)
     named = rendering.get_visible_node(view, ctx, new.ref) if refs is not None and new.ref is not None else None
-    if named is not None and not set(tokens).isdisjoint(text.tokens(named.name)):
+    if named is not None and not set(name_keys).isdisjoint(text.name_keys(named.name)):
         above = rendering.list_visible_path(view, ctx, named.id)[-2:-1]
         if [node.id for node in above] == [parent_id]:
             return named
     if new.allow_duplicate and refs is None:
         return None
-    for node in edits.iter_twins(view, ctx, text, tokens, parent_id):
-        is_other = not set((refs or {}).get(node.id, ())).isdisjoint(tokens)
+    for node in edits.iter_twins(view, ctx, text, name_keys, parent_id):
+        is_other = not set((refs or {}).get(node.id, ())).isdisjoint(name_keys)
         if not is_other and not (new.allow_duplicate and node.id in ids):
             return node
     return None
 
 
-def note_dropped(ctx: RequestContext, new_row: NewKeywordRow, row: Row, dropped: Dropped) -> None:
+def count_dropped(ctx: RequestContext, new_row: NewKeywordRow, row: Row, dropped: Dropped) -> None:
     """Count what a new keyword says and the row that it became does not: other spellings, and fields that differ."""
     new, own = new_row.new, new_row.row
     lost = len({new.name, *new.aliases} - {row["name"], *row["aliases"]})

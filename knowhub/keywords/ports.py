@@ -9,8 +9,8 @@ class KeywordText(Protocol):
     def load(self) -> None:
         """Load what reading needs, such as dictionaries, before somebody waits for it; it may take a second."""
 
-    def tokens(self, text: str) -> list[str]:
-        """Return the normal forms by which `text` is looked up, one in general; empty when nothing is left."""
+    def name_keys(self, text: str) -> list[str]:
+        """Return the normal forms by which a name is looked up, one in general; empty when nothing is left."""
 
     def pinyin(self, text: str) -> list[str]:
         """Return how `text` is spelt in pinyin, in full and by initials; empty when it holds no Chinese."""

@@ -31,7 +31,7 @@ from knowhub.keywords.tree import BY_KEYWORD, BY_PARENT, Info, find_info, list_c
 SEPARATOR = "/"
 _MAX_PARTS = 60
 # A name may have separators of its own, such as TCP/IP.
-_MAX_PARTS_A_NAME = 5
+_MAX_PARTS_PER_NAME = 5
 _UNCHANGED_ROOT = json.dumps(tree.make_root_row(), separators=(",", ":")).encode()
 
 
@@ -101,9 +101,9 @@ def get_visible_node(view: View, ctx: RequestContext, keyword_id: str) -> Node |
     return node if node is not None and ctx.sees(node.audience) else None
 
 
-def find_by_names(view: View, ctx: RequestContext, tokens: Iterable[str]) -> Iterator[Node]:
+def find_by_name_keys(view: View, ctx: RequestContext, name_keys: Iterable[str]) -> Iterator[Node]:
     """Yield the live keywords that the caller sees and whose name or alias has one of these normal forms."""
-    return (node for token in tokens for node in view.lookup(tree.BY_TOKEN, token) if ctx.sees(node.audience))
+    return (node for name_key in name_keys for node in view.lookup(tree.BY_NAME, name_key) if ctx.sees(node.audience))
 
 
 def find_by_path(view: View, ctx: RequestContext, text: KeywordText, path: str) -> list[Node]:
@@ -119,8 +119,8 @@ def find_by_path(view: View, ctx: RequestContext, text: KeywordText, path: str) 
         return []
     whole: dict[str, Node] = {}
     ends: dict[str, Node] = {}
-    for tokens, above in _split_last(text, parts):
-        for node in find_by_names(view, ctx, tokens):
+    for name_keys, above in _split_last(text, parts):
+        for node in find_by_name_keys(view, ctx, name_keys):
             is_top = _match_path(view, ctx, text, node, above)
             if is_top is not None:
                 (whole if is_top else ends)[node.id] = node
@@ -129,10 +129,10 @@ def find_by_path(view: View, ctx: RequestContext, text: KeywordText, path: str) 
 
 def _split_last(text: KeywordText, parts: Sequence[str]) -> Iterator[tuple[list[str], Sequence[str]]]:
     """Yield each possible last name of a path as normal forms, with the parts above it."""
-    for count in range(1, min(len(parts), _MAX_PARTS_A_NAME) + 1):
-        tokens = text.tokens(SEPARATOR.join(parts[-count:]))
-        if tokens:
-            yield tokens, parts[:-count]
+    for count in range(1, min(len(parts), _MAX_PARTS_PER_NAME) + 1):
+        name_keys = text.name_keys(SEPARATOR.join(parts[-count:]))
+        if name_keys:
+            yield name_keys, parts[:-count]
 
 
 def _match_path(view: View, ctx: RequestContext, text: KeywordText, node: Node, above: Sequence[str]) -> bool | None:
@@ -143,8 +143,8 @@ def _match_path(view: View, ctx: RequestContext, text: KeywordText, node: Node, 
     if not parents:
         return None
     parent = parents[-1]
-    for tokens, rest in _split_last(text, above):
-        if not set(tokens).isdisjoint(parent.tokens):
+    for name_keys, rest in _split_last(text, above):
+        if not set(name_keys).isdisjoint(parent.name_keys):
             is_top = _match_path(view, ctx, text, parent, rest)
             if is_top is not None:
                 return is_top
@@ -204,7 +204,7 @@ MAX_SIZE = 1_000
 MAX_NODES = 10_000
 MAX_SHOWN_BYTES = 1024 * 1024
 MAX_PAGE_BYTES = 64 * 1024 * 1024
-MAX_USES = 5_000
+MAX_DEPENDENCIES = 5_000
 """A page that examined more infos is not cached: it would have too many dependencies."""
 
 

@@ -45,7 +45,7 @@ class KeywordService(KeywordCreation):
         An unknown name is returned as it is: the verb that needs the keyword refuses it. Raises Conflict with the
         paths of the keywords if several have this name.
         """
-        view = await self._view(ctx)
+        view = await self._get_view(ctx)
         if rendering.get_visible_node(view, ctx, given) is not None:
             return given
         found = rendering.find_by_path(view, ctx, self._text, given)
@@ -60,7 +60,7 @@ class KeywordService(KeywordCreation):
 
     async def get(self, ctx: RequestContext, keyword_id: str) -> RowText:
         """Return one keyword with `level`, `children` and `child_count`. Raises NotFound."""
-        view = await self._view(ctx)
+        view = await self._get_view(ctx)
         node = rendering.require_node(view, ctx, keyword_id)
         return RowText(rendering.render_keyword(view, ctx, node, with_children=True), node.version)
 
@@ -70,11 +70,11 @@ class KeywordService(KeywordCreation):
         Without a prefix all keywords but the root are listed.
         """
         await self._store.refresh(ctx.account)
-        forms = tuple(self._text.tokens(prefix))
+        prefix_keys = tuple(self._text.name_keys(prefix))
 
         def accept(_view: View, node: Node) -> bool:
-            names = (*node.tokens, *node.pinyin)
-            return node.id != ROOT_ID and (not prefix or any(name.startswith(forms) for name in names))
+            names = (*node.name_keys, *node.pinyin)
+            return node.id != ROOT_ID and (not prefix or any(name.startswith(prefix_keys) for name in names))
 
         found = await list_visible(self._store, ctx, scan_newest(KEYWORD_TABLE, before), limit + 1, accept)
         view = self._store.view(ctx.account)
@@ -85,7 +85,7 @@ class KeywordService(KeywordCreation):
         self, ctx: RequestContext, keyword_id: str, limit: int | None = None, after: int | None = None
     ) -> RowTextPage:
         """Return a page of the live children of a keyword, oldest first; all without a limit. Raises NotFound."""
-        view = await self._view(ctx)
+        view = await self._get_view(ctx)
         rendering.require_node(view, ctx, keyword_id)
         level = rendering.get_level(view, ctx, keyword_id)
         shown, pause = [], CooperativePause()
@@ -102,7 +102,7 @@ class KeywordService(KeywordCreation):
 
     async def get_path(self, ctx: RequestContext, keyword_id: str) -> list[bytes]:
         """Return the keywords from the root to this one. Raises NotFound."""
-        view = await self._view(ctx)
+        view = await self._get_view(ctx)
         node = rendering.require_node(view, ctx, keyword_id)
         return rendering.render_path(view, ctx, node)
 
@@ -115,7 +115,7 @@ class KeywordService(KeywordCreation):
         depth = MAX_DEPTH if depth is None else depth
         if not 0 <= depth <= MAX_DEPTH:
             raise InvalidInput.of("depth", f"must be between 0 and {MAX_DEPTH}")
-        view = await self._view(ctx)
+        view = await self._get_view(ctx)
 
         def render(node: Node) -> dict[str, Any]:
             row = rendering.add_tree_fields(view, ctx, rendering.get_keyword_row(view, node.id))
@@ -159,7 +159,7 @@ class KeywordService(KeywordCreation):
             if after is None:
                 return Unchanged(row)
             self._check_new_aliases(view, ctx, keyword_id, set(after["aliases"]) - set(row["aliases"]))
-            if not allow_duplicate and self._text.tokens(after["name"]) != self._text.tokens(row["name"]):
+            if not allow_duplicate and self._text.name_keys(after["name"]) != self._text.name_keys(row["name"]):
                 edits.check_no_twin(view, ctx, self._text, after)
             return Draft("update_keyword", [keyword_rules.write_keyword(after)])
 
@@ -268,13 +268,13 @@ class KeywordService(KeywordCreation):
 
         return await self._change(ctx, keyword_id, decide, key)
 
-    async def _view(self, ctx: RequestContext) -> View:
+    async def _get_view(self, ctx: RequestContext) -> View:
         await self._store.refresh(ctx.account)
         return self._store.view(ctx.account)
 
     def _check_new_aliases(self, view: View, ctx: RequestContext, own_id: str, aliases: set[str]) -> None:
-        forms = {alias: self._text.tokens(alias) for alias in sorted(aliases)}
-        edits.check_aliases_free(view, ctx, self._text, forms, own_id)
+        alias_keys = {alias: self._text.name_keys(alias) for alias in sorted(aliases)}
+        edits.check_aliases_free(view, ctx, self._text, alias_keys, own_id)
 
     async def _change(
         self, ctx: RequestContext, keyword_id: str, decide: Decide[View], key: IdempotencyKey | None

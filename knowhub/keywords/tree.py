@@ -62,7 +62,7 @@ def summarize_keyword(row: Row, ordinal: int, change: int, earlier: Node | None)
         id=row["id"],
         ordinal=ordinal,
         name=row["name"],
-        tokens=tuple(row["normalized"]),
+        name_keys=tuple(row["normalized"]),
         pinyin=tuple(row["pinyin"]),
         terms=tuple(row["terms"]),
         parent_id=row["parent_id"],
@@ -89,17 +89,17 @@ def summarize_link(row: Row, _ordinal: int, _change: int, _earlier: Link | None)
     return Link(row["info_id"], row["keyword_id"], RelationType(row["relation"]), is_live(row))
 
 
-def _link(info_id: str, keyword_id: str, relation: str, live: bool) -> Link:  # noqa: FBT001 -- as `EdgeStorage` calls it
+def _make_link(info_id: str, keyword_id: str, relation: str, live: bool) -> Link:  # noqa: FBT001 -- as `EdgeStorage` calls it
     return Link(info_id, keyword_id, _RELATIONS[relation], live)
 
 
-def _ends(row_id: str) -> tuple[str, str]:
+def _split_link_id(row_id: str) -> tuple[str, str]:
     info_id, _, keyword_id = row_id.partition(":")
     return info_id, keyword_id
 
 
 _RELATIONS: Final = {relation.value: relation for relation in RelationType}
-BY_TOKEN: Final = Index[Node](KEYWORDS, "by_token", keys=lambda node: node.tokens)
+BY_NAME: Final = Index[Node](KEYWORDS, "by_name", keys=lambda node: node.name_keys)
 BY_PINYIN: Final = Index[Node](KEYWORDS, "by_pinyin", keys=lambda node: node.pinyin)
 BY_TERM: Final = Index[Node](KEYWORDS, "by_term", keys=lambda node: node.terms)
 BY_PARENT: Final = Index[Node](
@@ -116,7 +116,7 @@ BY_CHANGE: Final = Index[Node](KEYWORDS, "by_change", keys=lambda node: (node.te
 KEYWORD_TABLE: Final = TableSchema(
     KEYWORDS,
     summarize_keyword,
-    indexes=(BY_TOKEN, BY_PINYIN, BY_TERM, BY_PARENT, BY_CHANGE),
+    indexes=(BY_NAME, BY_PINYIN, BY_TERM, BY_PARENT, BY_CHANGE),
     searched_value=hash_keyword_text,
 )
 BY_TEXT: Final = Index[Info](INFOS, "by_text", keys=lambda info: (info.text_key,))
@@ -138,8 +138,8 @@ LINK_TABLE: Final = TableSchema(
         target_field="keyword_id",
         label_field="relation",
         labels=tuple(_RELATIONS),
-        ends=_ends,
-        summarize=_link,
+        ends=_split_link_id,
+        summarize=_make_link,
         by_source=BY_INFO,
         by_target=BY_KEYWORD,
     ),
@@ -230,16 +230,16 @@ def get_path(view: View, keyword_id: str) -> list[Node]:
     return list(reversed(upwards.values()))
 
 
-def walk(view: View, keyword_ids: Sequence[str], most: float = math.inf) -> Iterator[tuple[int, Node]]:
+def walk(view: View, keyword_ids: Sequence[str], max_walked: float = math.inf) -> Iterator[tuple[int, Node]]:
     """Yield the live descendants of keywords with their level below them, breadth first, taking turns between them.
 
-    After the level on which more than `most` are walked it ends.
+    It ends after the level on which more than `max_walked` were walked.
     """
     walked, level = {ROOT_ID}, 0
     # A wide keyword must not come alone.
     turns = zip_longest(*(list_children(view, keyword_id) for keyword_id in keyword_ids))
     below: Iterable[Node] = (node for turn in turns for node in turn if node is not None)
-    while len(walked) <= most:
+    while len(walked) <= max_walked:
         level += 1
         passed: list[Node] = []
         for node in below:

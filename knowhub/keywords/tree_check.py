@@ -34,9 +34,9 @@ class TreeCheck:
 
     name = "tree"
 
-    def __init__(self, tokens_of: Callable[[str], Sequence[str]]) -> None:
+    def __init__(self, name_keys_of: Callable[[str], Sequence[str]]) -> None:
         """Check keywords against the normal forms that `tokens_of` makes of names now."""
-        self._tokens_of = tokens_of
+        self._name_keys_of = name_keys_of
         self._trees: dict[str, _Tree] = {}
 
     def add(self, account: str, collection: str, row: Mapping[str, Any]) -> None:
@@ -54,7 +54,7 @@ class TreeCheck:
             (tree.links.add if is_live else tree.links.discard)((row["info_id"], row["keyword_id"]))
 
     def _is_outdated(self, row: Mapping[str, Any]) -> bool:
-        forms = {form for name in (row["name"], *row["aliases"]) for form in self._tokens_of(name)}
+        forms = {form for name in (row["name"], *row["aliases"]) for form in self._name_keys_of(name)}
         return row["id"] != ROOT_ID and forms != set(row["normalized"])
 
     def find_problems(self) -> Iterator[RowProblem]:

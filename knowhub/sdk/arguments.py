@@ -84,7 +84,7 @@ class TreeText(KeywordTextRules):
     def __init__(self, normalize: Callable[[str], list[str]]) -> None:
         self._normalize = weakref.WeakMethod(normalize)
 
-    def tokens(self, text: str) -> list[str]:
+    def name_keys(self, text: str) -> list[str]:
         """Return the normal forms. Raises InvalidInput if they are no list of texts, and what `_Normalize` raises."""
         normalize = self._normalize()
         if normalize is None:

@@ -17,7 +17,7 @@ from knowhub.keywords.search.candidates import VisibleTree
 from knowhub.keywords.search.descent import DescentResult
 from knowhub.keywords.search.prompts import Goal, Intent
 from knowhub.keywords.service import DeleteOptions
-from knowhub.keywords.tree import BY_TOKEN
+from knowhub.keywords.tree import BY_NAME
 from knowhub.sdk.arguments import (
     TreeText,
     check_flag,
@@ -310,7 +310,7 @@ class KeywordMethods:
     def _Normalize(self, text: str) -> list[str]:
         """Return the normal forms by which a name is looked up. A subclass may override this."""
         if self._normalize is None:
-            return self._rules.tokens(parse_text("text", text))
+            return self._rules.name_keys(parse_text("text", text))
         return check_normal_forms(self._normalize(text))
 
     def _AgentDescend(self, query: str, intent: str) -> dict[str, Any]:
@@ -350,7 +350,7 @@ class KeywordMethods:
         async def look_up(hub: Hub, ctx: RequestContext) -> list[str]:
             await hub.store.refresh(ctx.account)
             view = hub.store.view(ctx.account)
-            return list(dict.fromkeys(node.id for token in tokens for node in view.lookup(BY_TOKEN, token)))
+            return list(dict.fromkeys(node.id for token in tokens for node in view.lookup(BY_NAME, token)))
 
         return self._thread.run(look_up)
 

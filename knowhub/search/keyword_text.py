@@ -36,9 +36,9 @@ class KeywordTextRules:
         """Load the pinyin dictionaries (0.2 s, 56 MB). Otherwise the first Chinese name does."""
         _list_pinyin_options("字")
 
-    def tokens(self, text: str) -> list[str]:
-        token = _normalize_cached(text) if len(text) <= _CACHED_CHARS else normalize_name(text)
-        return [token] if token else []
+    def name_keys(self, text: str) -> list[str]:
+        key = _normalize_cached(text) if len(text) <= _CACHED_CHARS else normalize_name(text)
+        return [key] if key else []
 
     def pinyin(self, text: str) -> list[str]:
         """Return at most eight spellings of a Chinese name, the likeliest first.
@@ -74,8 +74,8 @@ def _list_first(spellings: Iterable[str]) -> list[str]:
 def _list_pinyin(text: str, *, initials: bool = True) -> Iterator[str]:
     if len(text) > _CACHED_CHARS or not _HAN.search(text):
         return
-    token = _normalize_cached(text)
-    runs = list(_split_by_script(token)) if len(token) <= _SPELT_CHARS else []
+    name = _normalize_cached(text)
+    runs = list(_split_by_script(name)) if len(name) <= _SPELT_CHARS else []
     likeliest = [run.readings[0] for run in runs]
     # A character that no dictionary spells stays as it is, and then nobody can type the rest.
     if not runs or any(_HAN.search(spelt) for spelt in likeliest):
@@ -99,8 +99,8 @@ def _join_pinyin(runs: Sequence[_Run], reading: Sequence[str], *, initials: bool
         yield "".join(spelt[0] if run.is_syllable else spelt for run, spelt in zip(runs, reading, strict=True))
 
 
-def _split_by_script(token: str) -> Iterator[_Run]:
-    for han, other in _HAN_OR_OTHER.findall(token):
+def _split_by_script(name: str) -> Iterator[_Run]:
+    for han, other in _HAN_OR_OTHER.findall(name):
         if other:
             yield _Run([other], is_syllable=False)
         for readings in _list_pinyin_options(han) if han else ():

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Final, Protocol, TypeVar
 from knowhub.context import texts
 from knowhub.context.model import NODES, PARTS, MemoryCategory
 from knowhub.context.queries import SEARCHED_TEXTS as MEMORY_TEXTS
-from knowhub.context.queries import facet
+from knowhub.context.queries import make_facet
 from knowhub.core.operation import Row
 from knowhub.core.recall import tag_facets
 from knowhub.core.table_schema import Index
@@ -23,7 +23,7 @@ _EMBEDDED_CHARS: Final = 2_000
 _WORDS_OF_A_MEMORY: Final = 0.2
 MAX_MEMORY_ATTEMPTS: Final = 5
 """A memory that the embedder rejected so often is a dead letter of the outbox."""
-_OF_SESSIONS: Final = facet("category", MemoryCategory.SESSIONS.value)
+_OF_SESSIONS: Final = make_facet("category", MemoryCategory.SESSIONS.value)
 
 
 class Searchable(Protocol):

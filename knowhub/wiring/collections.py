@@ -25,4 +25,4 @@ FIXED_IDS: Final = {name: collection.fixed_ids for name, collection in COLLECTIO
 
 def row_checks() -> list[RowCheck]:
     """Return the checks of rows that `knowhub doctor` makes."""
-    return [TreeCheck(KeywordTextRules().tokens)]
+    return [TreeCheck(KeywordTextRules().name_keys)]

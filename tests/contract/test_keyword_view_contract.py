@@ -12,9 +12,9 @@ from knowhub.keywords.model import INFOS, KEYWORDS, LINKS, ROOT_ID, InfoQuery, I
 from knowhub.keywords.tree import (
     BY_INFO,
     BY_KEYWORD,
+    BY_NAME,
     BY_PARENT,
     BY_PINYIN,
-    BY_TOKEN,
     INFO_TABLE,
     find_by_term,
     find_info,
@@ -115,7 +115,7 @@ async def test_an_account_without_a_tree_has_no_results(store: Store) -> None:
         None,
     ) * 4
     assert (
-        list(view.lookup(BY_TOKEN, "python")),
+        list(view.lookup(BY_NAME, "python")),
         list(view.lookup(BY_PINYIN, "zw")),
         list(find_by_term(view, "python", 5)),
     ) == ([],) * 3
@@ -131,8 +131,8 @@ async def test_a_written_tree_answers_as_its_rows(store: Store) -> None:
     view: View = store.view(ACCOUNT)
 
     check_view(view, rows)
-    assert [node.id for node in view.lookup(BY_TOKEN, "python")] == ["py", "py2"]
-    assert [node.id for node in view.lookup(BY_TOKEN, "蟒蛇")] == ["py"]
+    assert [node.id for node in view.lookup(BY_NAME, "python")] == ["py", "py2"]
+    assert [node.id for node in view.lookup(BY_NAME, "蟒蛇")] == ["py"]
     assert [node.id for node in view.lookup(BY_PINYIN, "zw")] == ["zh"]
     assert [node.id for node in list_children(view, "lang")] == ["py", "zh"]
     assert [(link.info_id, link.relation) for link in view.lookup(BY_KEYWORD, "py")] == [
@@ -152,7 +152,7 @@ async def test_a_node_has_its_audience_and_the_fields_of_its_row(store: Store) -
 
     assert node is not None
     assert other is not None
-    assert (node.name, node.tokens, node.pinyin, node.parent_id) == ("中文", ("中文",), ("zhongwen", "zw"), "lang")
+    assert (node.name, node.name_keys, node.pinyin, node.parent_id) == ("中文", ("中文",), ("zhongwen", "zw"), "lang")
     assert (list(node.scopes), set(node.audience)) == (["team:web"], {"team:web", node.owner})
     assert (node.is_described, other.is_described, node.version, node.live) == (False, True, 1, True)
 
@@ -190,8 +190,8 @@ async def test_a_decision_sees_earlier_decisions_of_its_batch(store: Store) -> N
         link_row("i1", "py2"),
     )
 
-    assert [node.id for node in view.lookup(BY_TOKEN, "python")] == ["py", "new"]
-    assert [node.id for node in view.lookup(BY_TOKEN, "中文")] == ["py2"]
+    assert [node.id for node in view.lookup(BY_NAME, "python")] == ["py", "new"]
+    assert [node.id for node in view.lookup(BY_NAME, "中文")] == ["py2"]
     assert [node.id for node in view.lookup(BY_PINYIN, "zw")] == ["py2"]
     assert [node.id for node in find_by_term(view, "中文", 5)] == ["py2"]
     assert [node.id for node in list_children(view, "lang")] == ["py", "py2"]
@@ -225,5 +225,5 @@ async def test_an_account_sees_no_keyword_of_another(store: Store) -> None:
     other: View = store.view("other")
 
     assert find_keyword(other, "py") is None
-    assert list(list_keywords(other)) == list(other.lookup(BY_TOKEN, "python")) == []
+    assert list(list_keywords(other)) == list(other.lookup(BY_NAME, "python")) == []
     assert list(other.newest(INFO_TABLE)) == []

@@ -11,7 +11,7 @@ import pytest
 from knowhub.bootstrap import Hub, open_hub
 from knowhub.core.errors import InvalidInput, StorageFull
 from knowhub.keywords.model import NewInfo, NewKeyword
-from knowhub.keywords.tree import BY_TOKEN
+from knowhub.keywords.tree import BY_NAME
 from knowhub.settings import Settings
 from knowhub.stores.files.filesystem import FileSystem
 from knowhub.wiring.adapters import Overrides
@@ -112,7 +112,7 @@ async def fill(hub: Hub) -> None:
 
 async def change_filled(hub: Hub) -> None:
     await hub.knowledge.records.save(local(), new_knowledge("written since"))
-    found = next(iter(hub.store.view("default").lookup(BY_TOKEN, "zebra")))
+    found = next(iter(hub.store.view("default").lookup(BY_NAME, "zebra")))
     await hub.keywords.tree.delete(local(), found.id)
 
 

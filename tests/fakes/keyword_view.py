@@ -23,14 +23,14 @@ class FakeKeywordView(AccountView):
 
     def put(self, name: str, parent_id: str = ROOT_ID, **fields: Any) -> Node:  # noqa: ANN401 -- any field of a row
         """Add a keyword; its id is `id` or `k<number>`. A deleted one is not `live`."""
-        token = name.casefold().strip()
+        name_key = name.casefold().strip()
         row = {
             "id": f"k{len(self.stored.account.table(KEYWORDS))}",
             "name": name,
             "aliases": [],
-            "normalized": [token],
+            "normalized": [name_key],
             "pinyin": [],
-            "terms": token.split(),
+            "terms": name_key.split(),
             "parent_id": parent_id,
             "description": "",
             "metadata": {},
@@ -81,7 +81,7 @@ class FakeKeywordView(AccountView):
         return next(node.id for node in list_keywords(self) if node.name == name)
 
     def _write(self, row: Mapping[str, Any], fields: Mapping[str, Any]) -> Node:
-        named = {"tokens": "normalized"}
+        named = {"name_keys": "normalized"}
         row = {**row, **{named.get(name, name): value for name, value in fields.items() if name != "live"}}
         if fields.get("live", True):
             row.pop("deleted", None)

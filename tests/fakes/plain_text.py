@@ -9,9 +9,9 @@ class PlainText:
     def load(self) -> None:
         """There is no dictionary to load."""
 
-    def tokens(self, text: str) -> list[str]:
-        token = "".join(char for char in text.lower() if char.isalnum() or char in "+#")
-        return [token] if token else []
+    def name_keys(self, text: str) -> list[str]:
+        name_key = "".join(char for char in text.lower() if char.isalnum() or char in "+#")
+        return [name_key] if name_key else []
 
     def pinyin(self, text: str) -> list[str]:
         return _PINYIN.get(text, [])

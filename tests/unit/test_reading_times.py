@@ -13,7 +13,7 @@ import pytest
 from agent_tools import risk
 from knowhub.audit import quotes
 from knowhub.context import texts, times
-from knowhub.context.commit import memory_page, session_node
+from knowhub.context.commit import memory_page, session_summary
 from knowhub.context.commit.rule_extraction import extract_by_rules
 from knowhub.conversations import dates, messages, recalled, secrets
 from knowhub.conversations.change_checks import check_changes
@@ -70,7 +70,7 @@ def check_model_changes(text: str, action: str = "add", memory: str | None = Non
 def summarize_session(text: str) -> None:
     # Messages without a statement have no summary.
     messages = [message for message in split_messages(text) if message.content.strip()]
-    session_node.summarize_session(messages or [Message("user", "a")])
+    session_summary.summarize_session(messages or [Message("user", "a")])
 
 
 def correct_memory(text: str) -> None:
@@ -99,7 +99,7 @@ READERS: Final[Mapping[str, Callable[[str], object]]] = {
     "summary of a session": summarize_session,
     "a tool's answer": lambda text: recalled.keep_own_words(Message("tool", text)),
     "recalled text": lambda text: recalled.remove_recalled(split_messages(text), recalled.index_recalled([text[:500]])),
-    "transcript": lambda text: texts.transcript(
+    "transcript": lambda text: texts.format_transcript(
         [{"name": "", "role": "user", "timestamp": "", "message_id": "m1", "content": text}]
     ),
     "correction of a memory": correct_memory,
@@ -107,7 +107,7 @@ READERS: Final[Mapping[str, Callable[[str], object]]] = {
     "memories that a model forgets": lambda text: check_model_changes(text, "forget", "k1"),
     "values of a person": read_values,
     "named times": lambda text: times.list_named_times(text, 1.7e9),
-    "time after an event": times.time_after,
+    "time after an event": times.parse_time_after,
     "knowledge of a conversation": lambda text: find_candidates(split_messages(text)),
     "coming days": lambda text: dates.find_coming_day(text, date(2026, 5, 11)),
     "losses of a merge": lambda text: facts.find_missing_facts([text], text[1:]),
@@ -130,8 +130,8 @@ READERS: Final[Mapping[str, Callable[[str], object]]] = {
     "terms of the index": index_terms,
     # The function itself: what it found is kept for a while.
     "terms of a question": weight_terms.__wrapped__,
-    "normal form of a name": WORDS.tokens,
-    "mentions of keywords": lambda text: mentions.find_names(text, WORDS.tokens, lambda token: len(token) % 3 == 0),
+    "normal form of a name": WORDS.name_keys,
+    "mentions of keywords": lambda text: mentions.find_names(text, WORDS.name_keys, lambda key: len(key) % 3 == 0),
     "name of a tool": risk.is_write_like,
 }
 

@@ -174,10 +174,10 @@ async def test_without_extraction_the_transcript_alone_is_kept(api: httpx.AsyncC
 
 
 async def test_an_undo_removes_a_commit_and_a_new_commit_restores_it(api: httpx.AsyncClient) -> None:
-    told = await commit_session(api, "s-1", "请以后都用中文回答我。", "我们周三去西湖划船")
-    uris = [result["uri"] for result in told["write_results"]]
+    answer = await commit_session(api, "s-1", "请以后都用中文回答我。", "我们周三去西湖划船")
+    uris = [result["uri"] for result in answer["write_results"]]
 
-    undone = await api.post(f"/api/operations/{told['operation_id']}/undo")
+    undone = await api.post(f"/api/operations/{answer['operation_id']}/undo")
 
     assert undone.status_code == 200
     for uri in [*uris, f"{SESSION}/m-1"]:

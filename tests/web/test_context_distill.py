@@ -66,9 +66,9 @@ async def test_a_dry_run_and_no_body_at_all_are_answered(api: httpx.AsyncClient,
 
 @pytest.mark.usefixtures("session_commit")
 async def test_an_undone_record_is_distilled_again_and_a_deleted_one_is_not(api: httpx.AsyncClient) -> None:
-    told = (await api.post(DISTILL, json=LI)).json()
-    undone = await api.post(f"/api/operations/{told['operation_id']}/undo", json=LI)
-    read = [(await api.get(f"/api/knowledge/{row['id']}", params=LI)).status_code for row in told["saved"]]
+    answer = (await api.post(DISTILL, json=LI)).json()
+    undone = await api.post(f"/api/operations/{answer['operation_id']}/undo", json=LI)
+    read = [(await api.get(f"/api/knowledge/{row['id']}", params=LI)).status_code for row in answer["saved"]]
 
     again = (await api.post(DISTILL, json=LI)).json()
     for record in again["saved"]:

@@ -110,8 +110,8 @@ async def test_a_memory_without_a_vector_is_found_by_words(scene: Scene) -> None
 
 
 async def test_only_a_dead_letter_can_be_retried(api: httpx.AsyncClient) -> None:
-    told = await commit_session(api, "s-1", "hello")
+    answer = await commit_session(api, "s-1", "hello")
 
-    response = await api.post(f"{OUTBOX}/{told['outbox_events'][0]['event_id']}/retry")
+    response = await api.post(f"{OUTBOX}/{answer['outbox_events'][0]['event_id']}/retry")
 
     assert response.status_code == 404

@@ -137,7 +137,7 @@ async def test_users_of_an_agent_see_nothing_of_each_others_sessions(
     for item in theirs:
         hidden = await li.ask("GET", f"/api/operations/{item['operation_id']}")
         assert hidden.status_code == 404
-    told = [
+    leaks = [
         answer for answer in li.answers if any(word in answer.lower().replace(b"grep psql", b"") for word in THEIRS)
     ]
 
@@ -145,7 +145,7 @@ async def test_users_of_an_agent_see_nothing_of_each_others_sessions(
     assert (before, operations) == ([], [])
     assert {item["op"] for item in theirs} >= {"commit_session", "save_knowledge"}
     # A problem repeats the address that was asked for.
-    assert [answer for answer in told if b"not-found" not in answer and b'"q"' not in answer] == []
+    assert [answer for answer in leaks if b"not-found" not in answer and b'"q"' not in answer] == []
 
 
 async def test_the_tools_of_a_user_do_not_name_other_users(

@@ -131,7 +131,7 @@ class ImportWriter:
 def _make_id(text: str) -> str:
     """Return an id as a URI takes it: the same where it can be, else its hash."""
     try:
-        is_possible = len(uri.segment(text)) <= _MAX_ID_CHARS
+        is_possible = len(uri.encode_segment(text)) <= _MAX_ID_CHARS
     except ValueError:
         is_possible = False
     return text if is_possible else sha256(text.encode("utf-8", "replace")).hexdigest()[:_ID_CHARS]

@@ -56,7 +56,7 @@ class _Failures:
     def is_paused(self) -> bool:
         return self.until > asyncio.get_running_loop().time()
 
-    def note(self, failed: ChatFailed) -> None:
+    def add(self, failed: ChatFailed) -> None:
         pause = min(_LONGEST_PAUSE_S, _FIRST_PAUSE_S * 2**self.count)
         self.count, self.problem = min(self.count + 1, 30), failed.detail
         self.until = asyncio.get_running_loop().time() + pause
@@ -203,31 +203,31 @@ class SessionExtraction:
         outcome = await self.store.commit(account, session.owner, decision.decide)
         if isinstance(outcome, Committed):
             await self.directories.project(account, outcome.operation)
-        self._note_progress()
+        self._signal_progress()
 
     async def _ask(self, owner: _Owner, segment: Segment, shown: Sequence[ShownMemory]) -> SegmentDecision | None:
         """Return what the model answers; None where it has to be asked later."""
         conversation = ModelConversation(self.chat, self.budget_s)
-        prompt = ChangePrompt(segment.messages, [memory for memory, _ in shown], new=segment.new)
+        prompt = ChangePrompt(segment.messages, [memory for memory, _ in shown], new=segment.first_waiting)
         try:
             answered = await conversation.ask(prompt.make_request(), {}, prompt.read_answer)
         except AnswerRejected as failed:
             self._failures = _Failures()
-            self._unusable[owner].note(failed)
-            self._note_progress()
+            self._unusable[owner].add(failed)
+            self._signal_progress()
             if self._unusable[owner].count < _MAX_ANSWERS:
                 return None
             del self._unusable[owner]
             return SegmentDecision(segment, shown, calls=conversation.calls, failure="unusable_answer")
         except ChatFailed as failed:
-            self._failures.note(failed)
-            self._note_progress()
+            self._failures.add(failed)
+            self._signal_progress()
             return None
         self._failures = _Failures()
         self._unusable.pop(owner, None)
         changes, refused = await asyncio.to_thread(check_changes, prompt, answered)
         return SegmentDecision(segment, shown, changes, refused, conversation.calls)
 
-    def _note_progress(self) -> None:
+    def _signal_progress(self) -> None:
         self._progress.set()
         self._progress = asyncio.Event()

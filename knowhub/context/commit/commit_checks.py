@@ -29,7 +29,7 @@ def check_ids(whose: MemoryContext, messages: Sequence[Message]) -> None:
     for message in messages:
         name = message.message_id or ""
         try:
-            length = len(uri.segment(name)) if name else 0
+            length = len(uri.encode_segment(name)) if name else 0
         except ValueError as problem:
             raise InvalidInput.of("messages", str(problem)) from problem
         if max(length, _OWN_NAME) > room:

@@ -4,15 +4,16 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
 
-from knowhub.context import edits, uri
+from knowhub.context import uri
 from knowhub.context.commit import commit_checks, results
 from knowhub.context.commit.background_extraction import SessionExtraction
 from knowhub.context.commit.decision import CommitDecider
-from knowhub.context.commit.parts import SessionState, drop_empty, list_messages, make_content_keys
+from knowhub.context.commit.parts import SUMMARISED_MESSAGES, SessionState, list_messages, make_content_keys
 from knowhub.context.commit.rule_extraction import list_recalled
 from knowhub.context.commit_model import CommitResult, SessionCommit
 from knowhub.context.model import MemoryContext
 from knowhub.context.ports import ContextDirectories
+from knowhub.context.reading import Reader
 from knowhub.conversations.messages import Message, without_revealed
 from knowhub.conversations.sentences import Fold
 from knowhub.core import permissions
@@ -24,8 +25,9 @@ from knowhub.core.request_context import RequestContext
 class CommitCoordinator:
     """Commits sessions to a store that makes every decision durable before it is acknowledged.
 
-    What takes time is done before the decision; the decision itself plans on the newest rows. A model is not asked: it
-    reads the session in the background.
+    A commit reads the session (`parts`), prepares what takes long (`session_summary`, `rule_extraction`), decides on
+    the newest rows (`decision`, `policies`, `context_writer`), and answers from its operation (`results`). A model is
+    not asked: it reads the session in the background.
     """
 
     def __init__(
@@ -56,28 +58,35 @@ class CommitCoordinator:
         if done is not None:
             return await self._finish_commit(ctx, commit, whose, Committed(done.operation, replayed=True))
         await self._store.refresh(ctx.account)
-        view, messages = self._store.view(ctx.account), drop_empty(commit.messages)
-        keys = await asyncio.to_thread(make_content_keys, messages)
-        recalled, reader = list[str](), "not_asked"
-        if commit.options.extract:
-            recalled = list_recalled(view, ctx, commit.used_contexts)
-            reader = "by_rules" if self._extraction is None else "by_model"
-        decider = CommitDecider(commit, whose, messages, keys, recalled, reader, self._fold)
+        view = self._store.view(ctx.account)
+        decider = await self._make_decider(ctx, commit, whose, view)
         state = decider.read_state(view)
-        if not commit.used_tools and not state.fresh:
-            return await self._wait_for_model(ctx, commit, whose, _preview(view, ctx, decider))
-        stored = await _read_messages(view, state) if decider.needs_summary(state) else []
-        await asyncio.to_thread(decider.prepare, state, stored)
-        if commit.options.dry_run:
-            return _preview(view, ctx, decider)
-        outcome = await self._store.commit(ctx.account, ctx.actor, LongDecision(decider.draft), key)
-        if isinstance(outcome, Committed):
-            return await self._finish_commit(ctx, commit, whose, outcome)
-        return await self._wait_for_model(ctx, commit, whose, _preview(self._store.view(ctx.account), ctx, decider))
+        if commit.used_tools or state.fresh:
+            stored = await _read_messages(view, state) if decider.needs_summary(state) else []
+            await asyncio.to_thread(decider.prepare, state, stored)
+            if not commit.options.dry_run:
+                outcome = await self._store.commit(ctx.account, ctx.actor, LongDecision(decider.draft), key)
+                if isinstance(outcome, Committed):
+                    return await self._finish_commit(ctx, commit, whose, outcome)
+        view = self._store.view(ctx.account)
+        answer = results.preview_result(view, ctx, whose, decider.decide(view), dry_run=commit.options.dry_run)
+        return await self._wait_for_model(ctx, commit, whose, answer)
+
+    async def _make_decider(
+        self, ctx: RequestContext, commit: SessionCommit, whose: MemoryContext, view: View
+    ) -> CommitDecider:
+        messages = [message for message in commit.messages if message.content.strip()]
+        keys = await asyncio.to_thread(make_content_keys, messages)
+        if not commit.options.extract:
+            return CommitDecider(commit, whose, messages, keys, [], "not_asked", self._fold)
+        reader: Reader = "by_rules" if self._extraction is None else "by_model"
+        recalled = list_recalled(view, ctx, commit.used_contexts)
+        return CommitDecider(commit, whose, messages, keys, recalled, reader, self._fold)
 
     async def _finish_commit(
         self, ctx: RequestContext, commit: SessionCommit, whose: MemoryContext, outcome: Committed
     ) -> CommitResult:
+        """Write the directories of an operation, and answer from it."""
         answer = results.read_result(outcome.operation, whose, replayed=outcome.replayed)
         is_written = outcome.replayed or await self._directories.project(ctx.account, outcome.operation)
         # If a directory could not be written, the leader writes it later: the log has the operation.
@@ -100,21 +109,7 @@ async def _read_messages(view: View, state: SessionState) -> Sequence[Message]:
     """Return the newest messages of a session, pausing for others."""
     messages: list[Message] = []
     pause = CooperativePause()
-    for summary in state.newest_messages:
+    for summary in state.stored[-SUMMARISED_MESSAGES:]:
         messages += list_messages(view, [summary])
         await pause.pause()
     return messages
-
-
-def _preview(view: View, ctx: RequestContext, decider: CommitDecider) -> CommitResult:
-    """Return the result of a dry run, or of a commit that changes nothing."""
-    decided = decider.decide(view)
-    plans = [plan for plan, _, _ in decided.planned]
-    return CommitResult(
-        archive=results.make_archive(decider.whose, decided.row, [part.message for part in decided.fresh]),
-        write_results=[result for _, result, _ in decided.planned],
-        outbox_events=results.preview_events(view, decider.whose, decided.writes),
-        stats=decided.stats,
-        status="dry_run" if decider.commit.options.dry_run else "unchanged",
-        plans=plans if ctx.sees_everything else results.redact_plans(plans, edits.visibility_check(view, ctx)),
-    )

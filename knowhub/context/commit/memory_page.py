@@ -15,14 +15,12 @@ from knowhub.context.commit import tool_calls
 from knowhub.context.commit_model import CandidateMemory
 from knowhub.context.edits import BY_PERSON
 from knowhub.context.model import COUNTED, HISTORY, STATEMENTS, MemoryCategory
-from knowhub.context.texts import join_texts, one_line, shorten
+from knowhub.context.texts import MAX_ABSTRACT, MAX_OVERVIEW, cut_at_word, join_texts, one_line
 from knowhub.conversations.recalled import normalize_words
 from knowhub.conversations.statements import read_values
 from knowhub.core import clock
 from knowhub.core.operation import Row, is_live
 
-MAX_ABSTRACT: Final = 300
-MAX_OVERVIEW: Final = 1_500
 MAX_CONTENT: Final = 200_000
 _MAX_HISTORY: Final = 200
 _MAX_SOURCES: Final = 200
@@ -69,7 +67,7 @@ class MemoryPage:
         left = [None if at in replaced or at == same else item for at, item in enumerate(self.current)]
         index = replaced[0] if replaced else len(left)
         kept = [*left[:index], statement, *left[index:]]
-        return MemoryPage(tuple(item for item in kept if item is not None), self._with_history(gone))
+        return MemoryPage(tuple(item for item in kept if item is not None), self._extend_history(gone))
 
     def support(self, index: int, sources: Sequence[str]) -> "MemoryPage":
         """Return the page with more messages that say a statement."""
@@ -83,7 +81,7 @@ class MemoryPage:
         gone = [self._end(at, valid_to, reason, None) for at in indexes]
         ended = frozenset(indexes)
         left = tuple(item for at, item in enumerate(self.current) if at not in ended)
-        return MemoryPage(left, self._with_history(gone))
+        return MemoryPage(left, self._extend_history(gone))
 
     def make_layers(self) -> dict[str, str]:
         """Return abstract, overview and content."""
@@ -103,7 +101,7 @@ class MemoryPage:
     def _end(self, index: int, valid_to: str, reason: str, replaced_by: str | None) -> StoredStatement:
         return {**self.current[index], "valid_to": valid_to, "reason": reason, "replaced_by": replaced_by}
 
-    def _with_history(self, gone: Iterable[StoredStatement]) -> tuple[StoredStatement, ...]:
+    def _extend_history(self, gone: Iterable[StoredStatement]) -> tuple[StoredStatement, ...]:
         return (*self.history, *gone)[-_MAX_HISTORY:]
 
 
@@ -156,15 +154,15 @@ def make_layers(lines: Sequence[tuple[str, str]]) -> dict[str, str]:
         shown.add(at)
     return {
         "abstract": join_texts((lines[at][0] for at in order), MAX_ABSTRACT) if lines else "",
-        "overview": shorten("\n".join(lines[at][0] for at in sorted(shown)), MAX_OVERVIEW),
+        "overview": cut_at_word("\n".join(lines[at][0] for at in sorted(shown)), MAX_OVERVIEW),
         "content": "\n".join(text for text, _ in lines),
     }
 
 
 def complete_layers(category: MemoryCategory, row: Row, patch: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return a correction with the layers that it leaves out, where it changes the content that they are made of.
+    """Return a patch of the content with new layers above it, unless it has its own.
 
-    Else a search would go on finding, and a reading go on telling, what was corrected away.
+    Otherwise the old abstract and overview would still be found and shown.
     """
     content = patch.get("content", row["content"])
     if content == row["content"] or category is MemoryCategory.SESSIONS:
@@ -173,7 +171,7 @@ def complete_layers(category: MemoryCategory, row: Row, patch: Mapping[str, Any]
         made = tool_calls.split_layers(content)
     else:
         made = make_layers([(one_line(line), "") for line in reversed(content.split("\n")) if line.strip()])
-        made["overview"] = shorten(content.strip(), MAX_OVERVIEW)
+        made["overview"] = cut_at_word(content.strip(), MAX_OVERVIEW)
     return {**{name: text for name, text in made.items() if name != "content"}, **patch}
 
 

@@ -19,6 +19,7 @@ from knowhub.core.operation import Row, View, Write, add_version, is_live
 _SAME_BEGINNING: Final = 3
 """At least so many equal messages count as the same beginning of a session; one greeting does not."""
 SUMMARISED_MESSAGES: Final = 2_000
+"""So many of the newest messages are read for a summary: of a longer session these say what it is about."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,11 +95,6 @@ class SessionState:
         """The URIs of its live messages."""
         return frozenset(summary.uri for summary in self.stored)
 
-    @property
-    def newest_messages(self) -> Sequence[ContextSummary]:
-        """The newest of its messages: of a longer session these say what it is about."""
-        return self.stored[-SUMMARISED_MESSAGES:]
-
 
 def read_state(view: View, session_uri: str, messages: Sequence[Message], keys: Sequence[str]) -> SessionState:
     """Return a session, and where non-empty messages with these `make_content_keys` stand in it. Raises Conflict."""
@@ -108,11 +104,6 @@ def read_state(view: View, session_uri: str, messages: Sequence[Message], keys: 
     fresh = [part for part, state in zip(parts, states, strict=True) if state == "added"]
     counts = {state: states.count(state) for state in ("added", "known", "forgotten")}
     return SessionState(session_uri, row if is_live(row) else None, list_parts(view, session_uri), parts, fresh, counts)
-
-
-def drop_empty(messages: Sequence[Message]) -> list[Message]:
-    """Return the messages that are not empty."""
-    return [message for message in messages if message.content.strip()]
 
 
 def make_content_keys(messages: Sequence[Message]) -> list[str]:
@@ -151,7 +142,7 @@ def name_parts(view: View, session_uri: str, messages: Sequence[Message], keys: 
     parts: list[TranscriptPart] = []
     occurrences: Counter[str] = Counter()
     for message, item, known in zip(messages, sent, found, strict=True):
-        name = message.message_id or (_segment(known) if known is not None else "")
+        name = message.message_id or (_get_last_segment(known) if known is not None else "")
         while not name:
             own = f"{item.key}-{occurrences[item.key]}"
             occurrences[item.key] += 1
@@ -204,7 +195,7 @@ def make_part_writes(view: View, whose: MemoryContext, state: SessionState, call
 
 
 def list_messages(view: View, stored: Sequence[ContextSummary]) -> list[Message]:
-    """Return the messages of these parts."""
+    """Return the messages of the newest of these parts, as many as are summarised."""
     rows = (view.get(PARTS, summary.uri) for summary in stored[-SUMMARISED_MESSAGES:])
     return [read_message(row) for row in rows if row is not None]
 
@@ -255,8 +246,8 @@ def _iter_versions(view: View, session_uri: str, sent: NamedMessage) -> Iterator
 
 def _make_stored(summary: ContextSummary) -> NamedMessage:
     is_named = summary.message_id is not None
-    return NamedMessage(summary.uri, summary.uri if is_named else _segment(summary.uri).rpartition("-")[0])
+    return NamedMessage(summary.uri, summary.uri if is_named else _get_last_segment(summary.uri).rpartition("-")[0])
 
 
-def _segment(address: str) -> str:
+def _get_last_segment(address: str) -> str:
     return address.rpartition("/")[2]

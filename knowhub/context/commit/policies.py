@@ -1,7 +1,7 @@
 """Which node a candidate memory belongs to, and what it adds, changes or ends there."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import date
 from typing import Any, Final
 
@@ -9,8 +9,7 @@ from knowhub.context import uri
 from knowhub.context.commit import tool_calls
 from knowhub.context.commit.context_writer import ContextWriter
 from knowhub.context.commit.memory_page import MAX_CONTENT, MemoryPage, is_edited, make_statement, read_page
-from knowhub.context.commit.results import PlannedWrite
-from knowhub.context.commit_model import CandidateMemory, ChangedMemory, WriteAction, WritePlan
+from knowhub.context.commit_model import AppliedPlan, CandidateMemory, ChangedMemory, WriteAction, WritePlan
 from knowhub.context.edits import BY_PERSON, EDITABLE, FORGOTTEN
 from knowhub.context.events import EventType
 from knowhub.context.model import COUNTED, ContextType, MemoryCategory, MemoryContext, RelationEdge
@@ -23,7 +22,7 @@ from knowhub.conversations.sentence_ends import COMMA
 from knowhub.conversations.statement_forms import CANCELLED
 from knowhub.core import clock
 from knowhub.core.erasing import is_erased
-from knowhub.core.operation import Row, View, is_live
+from knowhub.core.operation import Row, is_live
 
 EXTRACTED_FROM: Final = "extracted_from"
 EDITED: Final = "a person wrote what it would replace"
@@ -35,8 +34,8 @@ _MAX_SOURCES_OF_TOOLS: Final = 8
 _FULL: Final = "the memory is full, and nothing of it is dropped; correct or delete what is no longer needed"
 _ENDED: Final = "it does not hold any more"
 _OLDER: Final = "a newer statement exists"
-# At most so many plans are compared with what changes one.
-_MAX_PLANS: Final = 200
+# At most so many events are compared with what changes one.
+_MAX_EVENTS: Final = 200
 _MAX_AHEAD_S: Final = 86_400
 _NAMED_BY_DAY: Final = (MemoryCategory.EVENTS, MemoryCategory.CASES)
 
@@ -59,7 +58,7 @@ def find_target(candidate: CandidateMemory, whose: MemoryContext) -> str:
         key = uri.hash_name(normalize_words(candidate.routing_key))
         return uri.node_uri(whose.account, space, category, f"{day}-{key}" if day else key)
     # A hash, so that nobody reads the key in the URI.
-    name = uri.hash_name(whose.account, space, category.value, uri.slug(candidate.routing_key))
+    name = uri.hash_name(whose.account, space, category.value, uri.make_slug(candidate.routing_key))
     return uri.node_uri(whose.account, space, category, name)
 
 
@@ -74,39 +73,103 @@ def build_plan(candidate: CandidateMemory, whose: MemoryContext, row_at: Callabl
         return _skip(target, "it was erased, and what was erased does not come back")
     if row is not None and not is_live(row) and row.get(FORGOTTEN) and candidate.category in _NAMED_BY_DAY:
         return _skip(target, "it was deleted, and what was deleted stays forgotten")
-    existing = row if is_live(row) else None
-    if candidate.category in COUNTED:
-        return _plan_calls(target, candidate, existing, whose)
-    return _plan_statement(target, candidate, existing, whose)
+    policy = _Policy(candidate, whose, target, row if is_live(row) else None)
+    return policy.plan_calls() if candidate.category in COUNTED else policy.plan_statement()
 
 
-def _plan_statement(target: str, candidate: CandidateMemory, existing: Row | None, whose: MemoryContext) -> WritePlan:
-    """Add a statement, or its source; what does not hold beside it becomes history."""
-    page, facts, changes = read_page(existing), candidate.facts, candidate.changes
-    is_forgotten = changes is not None and changes.is_forgotten
-    same = page.find(candidate.content)
-    replaced = [at for at in page.find_replaced(candidate) if at != same or is_forgotten]
-    problem = _find_skip_reason(page, candidate, same, replaced)
-    if problem:
-        return _skip(target, problem)
-    if is_forgotten:
-        page = page.end(replaced, candidate.said_at or candidate.noted_at, _ENDED)
-        plan = _plan_page(target, candidate, existing, whose, page, _ENDED)
-        return plan if page.current else replace(plan, node_patch={**plan.node_patch, "deleted": True})
-    if same is not None and not replaced:
-        page = page.support(same, candidate.source_refs)
-        plan = _plan_page(target, candidate, existing, whose, page, "said again: only its source is added")
-        left = {name: value for name, value in plan.node_patch.items() if name not in EDITABLE}
-        return replace(plan, node_patch=left)
-    sources = candidate.source_refs
-    if changes is not None and changes.is_update:
-        sources = list(dict.fromkeys((*(ref for at in replaced for ref in page.current[at]["source_refs"]), *sources)))
-    # A statement that a person wrote keeps its author if it is said again.
-    by = BY_PERSON if same is not None and is_edited(page, [same]) else candidate.by
-    statement = make_statement(candidate.content, candidate.said_at, by, sources, facts.values, facts.ended)
-    reason = "what it replaces is in the history" if replaced else "a new statement"
-    page = page.add(statement, replaced, "something else was said later")
-    return _plan_page(target, candidate, existing, whose, page, reason)
+@dataclass(frozen=True, slots=True)
+class _Policy:
+    """Makes the plan of one candidate for the node `target`, whose live row is `existing`."""
+
+    candidate: CandidateMemory
+    whose: MemoryContext
+    target: str
+    existing: Row | None
+
+    def plan_statement(self) -> WritePlan:
+        """Add a statement, or its source; what does not hold beside it becomes history."""
+        candidate, page = self.candidate, read_page(self.existing)
+        facts, changes = candidate.facts, candidate.changes
+        is_forgotten = changes is not None and changes.is_forgotten
+        same = page.find(candidate.content)
+        replaced = [at for at in page.find_replaced(candidate) if at != same or is_forgotten]
+        problem = _find_skip_reason(page, candidate, same, replaced)
+        if problem:
+            return _skip(self.target, problem)
+        if is_forgotten:
+            page = page.end(replaced, candidate.said_at or candidate.recorded_at, _ENDED)
+            plan = self._plan_page(page, _ENDED)
+            return plan if page.current else replace(plan, node_patch={**plan.node_patch, "deleted": True})
+        if same is not None and not replaced:
+            plan = self._plan_page(page.support(same, candidate.source_refs), "said again: only its source is added")
+            left = {name: value for name, value in plan.node_patch.items() if name not in EDITABLE}
+            return replace(plan, node_patch=left)
+        sources = candidate.source_refs
+        if changes is not None and changes.is_update:
+            earlier = (ref for at in replaced for ref in page.current[at]["source_refs"])
+            sources = list(dict.fromkeys((*earlier, *sources)))
+        # A statement that a person wrote keeps its author if it is said again.
+        by = BY_PERSON if same is not None and is_edited(page, [same]) else candidate.by
+        statement = make_statement(candidate.content, candidate.said_at, by, sources, facts.values, facts.ended)
+        reason = "what it replaces is in the history" if replaced else "a new statement"
+        return self._plan_page(page.add(statement, replaced, "something else was said later"), reason)
+
+    def plan_calls(self) -> WritePlan:
+        """Count calls of a tool or a skill that were not counted before; the text says what they add up to."""
+        candidate, uses = self.candidate, self.candidate.uses
+        if not uses:
+            return _skip(self.target, "every call of it was counted before")
+        before: Row = self.existing or {"content": "", "metadata": {}}
+        earlier = before["metadata"].get("stats", {})
+        stats = tool_calls.count_uses(earlier, uses, candidate.recorded_at)
+        layers = tool_calls.make_layers(candidate, str(before["content"]), earlier, stats)
+        known = before["metadata"].get("source_refs", ())
+        said = [moment for moment in (before["metadata"].get("said_at"), candidate.said_at) if moment]
+        own = {
+            "source_refs": _join_newest(known, candidate.source_refs, _MAX_SOURCES_OF_TOOLS),
+            "said_at": max(said) if said else None,
+            "stats": stats,
+        }
+        return self._make_plan(layers, own, f"calls counted: {len(uses)}")
+
+    def _plan_page(self, page: MemoryPage, reason: str) -> WritePlan:
+        own = page.make_metadata()
+        if self.candidate.facts.day:
+            # An event is found by its own day.
+            own["said_at"] = f"{self.candidate.facts.day}T00:00:00Z"
+        return self._make_plan(page.make_layers(), own, reason)
+
+    def _make_plan(self, layers: Mapping[str, str], own: Mapping[str, Any], reason: str) -> WritePlan:
+        """Return the plan that writes these layers and metadata, and an edge to the session."""
+        if len(layers["content"]) > MAX_CONTENT:
+            return _skip(self.target, _FULL)
+        candidate, existing = self.candidate, self.existing
+        category = candidate.category if existing is None else MemoryCategory(existing["category"])
+        kind = ContextType.SKILL if category in COUNTED else ContextType.MEMORY
+        patch = {
+            "context_type": kind.value,
+            "category": category.value,
+            "owner_scope": candidate.owner_scope,
+            **layers,
+            "metadata": {**self._make_metadata(), **own},
+        }
+        session, why = session_uri(self.whose), "it was said in this session"
+        edge = RelationEdge(self.target, session, EXTRACTED_FROM, why, candidate.confidence)
+        action = WriteAction.CREATE if existing is None else WriteAction.MERGE
+        events = (EventType.UPSERT_CONTEXT, EventType.UPSERT_RELATION)
+        return WritePlan(action, self.target, patch, (edge,), events, reason)
+
+    def _make_metadata(self) -> dict[str, Any]:
+        candidate = self.candidate
+        before: Mapping[str, Any] = {} if self.existing is None else self.existing["metadata"]
+        limit = _MAX_SOURCES_OF_TOOLS if candidate.category in COUNTED else _MAX_SOURCES
+        return {
+            **before,
+            "by": candidate.by,
+            "routing_key": before.get("routing_key") or candidate.routing_key,
+            "message_ids": _join_newest(before.get("message_ids", ()), candidate.message_ids, limit),
+            "sessions": _join_newest(before.get("sessions", ()), [self.whose.session_id], limit),
+        }
 
 
 def _find_skip_reason(page: MemoryPage, candidate: CandidateMemory, same: int | None, replaced: Sequence[int]) -> str:
@@ -122,129 +185,52 @@ def _find_skip_reason(page: MemoryPage, candidate: CandidateMemory, same: int | 
     return KNOWN if is_known and not replaced else ""
 
 
-def _plan_page(
-    target: str,
-    candidate: CandidateMemory,
-    existing: Row | None,
-    whose: MemoryContext,
-    page: MemoryPage,
-    reason: str,
-) -> WritePlan:
-    layers, own = page.make_layers(), page.make_metadata()
-    if len(layers["content"]) > MAX_CONTENT:
-        return _skip(target, _FULL)
-    if candidate.facts.day:
-        # An event is found by its own day.
-        own["said_at"] = f"{candidate.facts.day}T00:00:00Z"
-    metadata = {**_metadata(candidate, existing, whose), **own}
-    return _make_plan(target, {**layers, "metadata": metadata}, candidate, existing, whose, reason)
-
-
-def _plan_calls(target: str, candidate: CandidateMemory, existing: Row | None, whose: MemoryContext) -> WritePlan:
-    """Count calls of a tool or a skill that were not counted before; the text says what they add up to."""
-    if not candidate.uses:
-        return _skip(target, "every call of it was counted before")
-    metadata = _metadata(candidate, existing, whose)
-    earlier = {} if existing is None else existing["metadata"].get("stats", {})
-    stats = tool_calls.count_uses(earlier, candidate.uses, candidate.noted_at)
-    before = "" if existing is None else str(existing["content"])
-    tool_layers = tool_calls.make_layers(candidate, before, earlier, stats)
-    if len(tool_layers["content"]) > MAX_CONTENT:
-        return _skip(target, _FULL)
-    before_refs = () if existing is None else existing["metadata"].get("source_refs", ())
-    sources = _together(before_refs, candidate.source_refs, _MAX_SOURCES_OF_TOOLS)
-    said = [moment for moment in (metadata.get("said_at"), candidate.said_at) if moment]
-    metadata |= {"source_refs": sources, "said_at": max(said) if said else None, "stats": stats}
-    reason = f"calls counted: {len(candidate.uses)}"
-    return _make_plan(target, tool_layers | {"metadata": metadata}, candidate, existing, whose, reason)
-
-
-def _make_plan(
-    target: str,
-    patch: Mapping[str, Any],
-    candidate: CandidateMemory,
-    existing: Row | None,
-    whose: MemoryContext,
-    reason: str,
-) -> WritePlan:
-    category = candidate.category if existing is None else MemoryCategory(existing["category"])
-    kind = ContextType.SKILL if category in COUNTED else ContextType.MEMORY
-    fixed = {"context_type": kind.value, "category": category.value, "owner_scope": candidate.owner_scope}
-    edge = RelationEdge(target, session_uri(whose), EXTRACTED_FROM, "it was said in this session", candidate.confidence)
-    action = WriteAction.CREATE if existing is None else WriteAction.MERGE
-    events = (EventType.UPSERT_CONTEXT, EventType.UPSERT_RELATION)
-    return WritePlan(action, target, {**fixed, **patch}, (edge,), events, reason)
-
-
 def _skip(target: str, reason: str) -> WritePlan:
     return WritePlan(WriteAction.SKIP, target, reason=reason)
 
 
-def _metadata(candidate: CandidateMemory, existing: Row | None, whose: MemoryContext) -> dict[str, Any]:
-    before: Mapping[str, Any] = {} if existing is None else existing["metadata"]
-    limit = _MAX_SOURCES_OF_TOOLS if candidate.category in COUNTED else _MAX_SOURCES
-    return {
-        **before,
-        "confidence": max(candidate.confidence, before.get("confidence", 0.0)),
-        "by": candidate.by,
-        "routing_key": before.get("routing_key") or candidate.routing_key,
-        "message_ids": _together(before.get("message_ids", ()), candidate.message_ids, limit),
-        "sessions": _together(before.get("sessions", ()), [whose.session_id], limit),
-    }
-
-
-def _together(before: Sequence[str], new: Sequence[str], limit: int) -> list[str]:
+def _join_newest(before: Sequence[str], new: Sequence[str], limit: int) -> list[str]:
     """Return the newest of both, each once."""
     return list(dict.fromkeys((*before, *new)))[-limit:]
 
 
 def _make_tool_name(key: str) -> str:
     try:
-        uri.segment(key)
+        uri.encode_segment(key)
     except ValueError:
-        return uri.slug(key)
+        return uri.make_slug(key)
     return key
 
 
-def apply_candidate(
-    view: View, writer: ContextWriter, whose: MemoryContext, candidate: CandidateMemory
-) -> PlannedWrite:
+def apply_candidate(writer: ContextWriter, candidate: CandidateMemory) -> AppliedPlan:
     """Decide what becomes of a candidate, given the rows as they are by now, and write it."""
-    if candidate.said_at > clock.iso(view.now + _MAX_AHEAD_S):
+    now, facts = writer.view.now, candidate.facts
+    if candidate.said_at > clock.iso(now + _MAX_AHEAD_S):
         # A clock that is wrong must not make this newer than all that is said later.
-        candidate = replace(candidate, said_at=clock.iso(view.now))
-    plan = _change_plan(view, writer, whose, candidate) or build_plan(candidate, whose, writer.row)
-    return plan, writer.apply_plan(whose, plan), candidate.source_refs
-
-
-def _change_plan(
-    view: View, writer: ContextWriter, whose: MemoryContext, candidate: CandidateMemory
-) -> WritePlan | None:
-    """Return what becomes of a candidate that moves or cancels a plan; None for any other."""
-    facts = candidate.facts
-    if not (facts.is_change or facts.is_over):
-        return None
-    replaced = _find_replaced_plan(view, writer, whose, candidate)
+        candidate = replace(candidate, said_at=clock.iso(now))
+    replaced = _find_replaced_event(writer, candidate) if facts.is_change or facts.is_over else None
     if replaced is not None:
         changes = ChangedMemory(replaced["id"], is_forgotten=facts.is_over)
-        return build_plan(replace(candidate, changes=changes), whose, writer.row)
-    return _skip(find_target(candidate, whose), GONE) if facts.is_over else None
+        plan = build_plan(replace(candidate, changes=changes), writer.whose, writer.get_row)
+    elif facts.is_over:
+        plan = _skip(find_target(candidate, writer.whose), GONE)
+    else:
+        plan = build_plan(candidate, writer.whose, writer.get_row)
+    return writer.apply_plan(plan, candidate.source_refs)
 
 
-def _find_replaced_plan(
-    view: View, writer: ContextWriter, whose: MemoryContext, candidate: CandidateMemory
-) -> Row | None:
-    """Return the live plan that has most words in common with what changes or cancels it."""
-    best, most = None, 0
-    summaries = list_memories_in(view, uri.parent_of(find_target(candidate, whose)))
-    for summary in summaries[-_MAX_PLANS:]:
-        row = writer.row(summary.uri)
+def _find_replaced_event(writer: ContextWriter, candidate: CandidateMemory) -> Row | None:
+    """Return the live event that has most words in common with what moves or cancels it."""
+    best, max_shared = None, 0
+    summaries = list_memories_in(writer.view, uri.parent_of(find_target(candidate, writer.whose)))
+    for summary in summaries[-_MAX_EVENTS:]:
+        row = writer.get_row(summary.uri)
         shared = _count_shared(candidate, row) if row is not None and is_live(row) else 0
-        if shared == most:
+        if shared == max_shared:
             # Of two that are equally near, none is ended.
             best = None if candidate.facts.is_over else best
-        elif shared > most:
-            best, most = row, shared
+        elif shared > max_shared:
+            best, max_shared = row, shared
     return best
 
 
@@ -253,9 +239,9 @@ def _count_shared(candidate: CandidateMemory, row: Row) -> int:
     facts, stored = candidate.facts, str(row["content"])
     day = str(row["metadata"].get("said_at") or "")
     if facts.is_over:
-        when = facts.day or (candidate.said_at or candidate.noted_at)[:10]
+        when = facts.day or (candidate.said_at or candidate.recorded_at)[:10]
         ends = next((part for part in COMMA.split(candidate.content) if CANCELLED.search(part.lower())), "")
-        named, known = (_find_plan_words(text, when) for text in (ends, stored))
+        named, known = (_find_event_words(text, when) for text in (ends, stored))
         both = named & known
         if facts.day:
             is_same = day.startswith(when) and (not named or both)
@@ -268,7 +254,7 @@ def _count_shared(candidate: CandidateMemory, row: Row) -> int:
     return shared if shared > int(day < candidate.said_at) else 0
 
 
-def _find_plan_words(text: str, day: str) -> set[str]:
+def _find_event_words(text: str, day: str) -> set[str]:
     """Return the words of a plan without its day, and without those that cancel it."""
     for mention in dates.iter_times(text, date.fromisoformat(day)):
         text = text.replace(mention.words, " ")

@@ -11,7 +11,7 @@ from knowhub.context.commit.tool_calls import find_tool_calls
 from knowhub.context.commit_model import CandidateMemory, StatementFacts, UsedTool
 from knowhub.context.edits import is_row_seen
 from knowhub.context.model import COUNTED, NODES, PARTS, MemoryCategory
-from knowhub.context.texts import one_line, shorten
+from knowhub.context.texts import cut_at_word, one_line
 from knowhub.conversations import dates
 from knowhub.conversations.cleaning import clean_messages
 from knowhub.conversations.evidence_checks import is_earlier_move
@@ -84,9 +84,9 @@ def normalize_candidates(
     """Trim and bound candidates; drop what is empty, said twice, recalled, or holds a credential."""
     kept: dict[tuple[str, str, str], CandidateMemory] = {}
     dropped: Counter[str] = Counter()
-    for candidate in (_without_secret_notes(_limit_candidate(candidate_memory)) for candidate_memory in candidates):
+    for candidate in (_drop_secret_notes(_limit_candidate(candidate_memory)) for candidate_memory in candidates):
         problem = _find_problem(candidate, known)
-        identity = (candidate.category.value, candidate.routing_key.casefold(), _identity(candidate))
+        identity = (candidate.category.value, candidate.routing_key.casefold(), _get_identity(candidate))
         if problem:
             dropped[problem] += 1
         elif identity in kept:
@@ -146,7 +146,7 @@ def _make_candidate(session_uri: str, messages: Sequence[Message], statement: St
     else:
         # Single-valued facts: the newest statement wins.
         slot = next((f"{prefix}{slot}" for slot, _ in statement.values), "")
-        key = slot or shorten(text, _TITLE_CHARS)
+        key = slot or cut_at_word(text, _TITLE_CHARS)
         facts = replace(facts, is_single=bool(slot))
     sources = [uri.part_uri(session_uri, messages[number].message_id or "") for number in statement.numbers]
     return CandidateMemory(category, key, content, sources, said_at=dates.read_moment(timestamp) or "", facts=facts)
@@ -160,7 +160,7 @@ def _find_category(statement: Statement) -> MemoryCategory:
     return MemoryCategory.EVENTS if statement.day is not None else _CATEGORIES[statement.kind]
 
 
-def _without_secret_notes(candidate: CandidateMemory) -> CandidateMemory:
+def _drop_secret_notes(candidate: CandidateMemory) -> CandidateMemory:
     """Drop notes that contain a credential; the calls still count."""
     uses = [replace(use, note="") if contains_secret(use.note) else use for use in candidate.uses]
     return replace(candidate, uses=uses)
@@ -181,12 +181,12 @@ def _limit_candidate(candidate: CandidateMemory) -> CandidateMemory:
     return replace(
         candidate,
         routing_key=one_line(candidate.routing_key)[:_MAX_KEY].strip(),
-        content=shorten(candidate.content.strip(), _MAX_CONTENT),
+        content=cut_at_word(candidate.content.strip(), _MAX_CONTENT),
         source_refs=list(dict.fromkeys(candidate.source_refs))[-_MAX_SOURCES:],
     )
 
 
-def _identity(candidate: CandidateMemory) -> str:
+def _get_identity(candidate: CandidateMemory) -> str:
     # The calls of one tool add up, whatever the text about them says.
     return "" if candidate.category in COUNTED else normalize_words(candidate.content)
 

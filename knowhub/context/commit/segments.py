@@ -14,7 +14,7 @@ from knowhub.context.commit.policies import apply_candidate
 from knowhub.context.commit_model import CandidateMemory, ChangedMemory, StatementFacts, WriteAction
 from knowhub.context.model import NODES, PARTS, ContextSummary, MemoryCategory, MemoryContext
 from knowhub.context.ports import ContextIndex
-from knowhub.context.queries import facet, find_memory, list_memories_from, list_memories_in, list_parts
+from knowhub.context.queries import find_memory, list_memories_from, list_memories_in, list_parts, make_facet
 from knowhub.context.reading import get_reading, hash_lines, mark_segment_read
 from knowhub.conversations import dates
 from knowhub.conversations.change_checks import read_lasting_values
@@ -53,7 +53,8 @@ _MAX_KEY: Final = 200
 class Segment:
     """Messages of a session that wait, from number `first` to before `end`, after an overlap with those before them.
 
-    `uris` are those of the messages of the prompt; `new` is the place of the first that waits.
+    `uris` are those of the messages of the prompt; `first_waiting` is the index of the first that waits.
+    `cut_count` is how many of those that wait are too long to be shown whole.
     """
 
     session: ContextSummary
@@ -62,18 +63,20 @@ class Segment:
     end: int
     uris: Sequence[str]
     messages: Sequence[Message]
-    new: int
-    cut: int = 0
+    first_waiting: int
+    cut_count: int = 0
 
     @property
     def is_worth_asking(self) -> bool:
         """Whether a user or a tool says something in it."""
-        return any(message.content and (message.is_user or message.is_tool) for message in self.messages[self.new :])
+        return any(
+            message.content and (message.is_user or message.is_tool) for message in self.messages[self.first_waiting :]
+        )
 
     @property
     def count(self) -> int:
         """The number of messages that wait in it."""
-        return len(self.messages) - self.new
+        return len(self.messages) - self.first_waiting
 
 
 def find_next_segment(view: View, summary: ContextSummary) -> Segment | None:
@@ -98,10 +101,10 @@ def find_next_segment(view: View, summary: ContextSummary) -> Segment | None:
     before = before[len(before) - count_overlap([_count_chars(view, part) for part in before[-OVERLAP_MESSAGES:]]) :]
     rows = [view.get(PARTS, part.uri) for part in (*before, *chosen)]
     messages = [read_message(said) for said in rows if said is not None]
-    cut = sum(len(message.content) > MAX_SHOWN_CHARS for message in messages[len(before) :])
+    cut_count = sum(len(message.content) > MAX_SHOWN_CHARS for message in messages[len(before) :])
     shown = _filter_messages(messages, frozenset(reading["recalled"]))
     addresses = [part.uri for part in (*before, *chosen)]
-    return Segment(summary, _make_memory_context(summary, row), first, end, addresses, shown, len(before), cut)
+    return Segment(summary, _make_memory_context(summary, row), first, end, addresses, shown, len(before), cut_count)
 
 
 def _count_chars(view: View, part: ContextSummary) -> int:
@@ -115,9 +118,9 @@ def _filter_messages(messages: Sequence[Message], recalled: frozenset[str]) -> l
 
 
 def _make_memory_context(summary: ContextSummary, row: Row) -> MemoryContext:
-    place = uri.parse(summary.uri)
-    user = place.space.partition("/")[2]
-    return MemoryContext(place.account, user, "", summary.owner, str(row["metadata"].get("session_id") or ""))
+    parsed = uri.parse(summary.uri)
+    user = parsed.space.partition("/")[2]
+    return MemoryContext(parsed.account, user, "", summary.owner, str(row["metadata"].get("session_id") or ""))
 
 
 ShownMemory: TypeAlias = tuple[KnownMemory, tuple[str, str]]
@@ -129,14 +132,14 @@ async def find_similar(view: View, index: ContextIndex, segment: Segment) -> lis
 
     What rules took from this segment is left out: the model says it better, and what it says takes its place.
     """
-    below = uri.parent_of(_profile_uri(segment.whose))
-    groups = [frozenset({facet("under", below)})]
+    below = uri.parent_of(_make_profile_uri(segment.whose))
+    groups = [frozenset({make_facet("under", below)})]
 
     def search(text: str) -> Awaitable[SearchHits[ContextSummary]]:
         return index.search(segment.whose.account, text, groups, lambda summary: summary.live, SIMILAR_TO_A_TEXT)
 
-    found = await search_texts(list_said(segment.messages[segment.new :]), search)
-    profile = _profile_uri(segment.whose)
+    found = await search_texts(list_said(segment.messages[segment.first_waiting :]), search)
+    profile = _make_profile_uri(segment.whose)
     nearest = [address for address in dict.fromkeys(hit.summary.uri for hit in found) if address != profile][:MAX_KNOWN]
     nearest += _list_newest(view, below, set(nearest), MAX_KNOWN - len(nearest))
     shown: list[ShownMemory] = []
@@ -167,10 +170,10 @@ def _list_newest(view: View, below: str, known: set[str], limit: int) -> list[st
 
 def _is_rule_statement(item: Row, segment: Segment) -> bool:
     """Return whether rules took a statement from the messages that wait in a segment."""
-    return item["by"] == "rules" and set(item["source_refs"]) <= set(segment.uris[segment.new :])
+    return item["by"] == "rules" and set(item["source_refs"]) <= set(segment.uris[segment.first_waiting :])
 
 
-def _profile_uri(whose: MemoryContext) -> str:
+def _make_profile_uri(whose: MemoryContext) -> str:
     return uri.node_uri(whose.account, uri.space_of(whose, "user"), MemoryCategory.PROFILE)
 
 
@@ -199,29 +202,29 @@ class SegmentDecision:
         if row is None or not is_live(row) or not all(summary is not None and summary.live for summary in shown):
             return Unchanged()
         candidates = [self._make_candidate(view, change) for change in self.changes]
-        writer = ContextWriter(view)
-        planned = []
+        writer = ContextWriter(view, segment.whose)
+        applied = []
         for candidate in candidates:
-            planned.append(apply_candidate(view, writer, segment.whose, candidate))
-            if planned[-1][0].action is not WriteAction.SKIP:
-                self._drop_statements_of_rules(view, writer, candidate)
-        skipped = [plan.reason for plan, _, _ in planned if plan.action is WriteAction.SKIP]
+            applied.append(apply_candidate(writer, candidate))
+            if applied[-1].plan.action is not WriteAction.SKIP:
+                self._drop_statements_of_rules(writer, candidate)
+        skipped = [item.plan.reason for item in applied if item.plan.action is WriteAction.SKIP]
         dropped = Counter([*(change.reason for change in self.refused), *skipped])
-        if segment.cut:
-            dropped["messages_cut"] += segment.cut
+        if segment.cut_count:
+            dropped["messages_cut"] += segment.cut_count
         if self.failure:
             dropped[self.failure] += segment.count
         reader = "by_model" if not self.failure else "by_rules"
         metadata = mark_segment_read(row, segment.first, segment.end, {reader: segment.count}, dropped)
         if metadata is None:
             return Unchanged()
-        writer.merge_node(segment.whose, segment.session.uri, {"metadata": metadata})
-        reply = {"plans": results.format_plans(planned), "dropped": dict(dropped)}
-        return Draft(EXTRACT_MEMORIES, writer.writes(), reply=reply, agent_io=self.calls or None)
+        writer.merge_node(segment.session.uri, {"metadata": metadata})
+        reply = {"plans": results.format_plans(applied), "dropped": dict(dropped)}
+        return Draft(EXTRACT_MEMORIES, writer.list_writes(), reply=reply, agent_io=self.calls or None)
 
     def _make_candidate(self, view: View, change: MemoryChange) -> CandidateMemory:
         segment = self.segment
-        cited = [(segment.uris[place], segment.messages[place]) for place in change.evidence]
+        cited = [(segment.uris[index], segment.messages[index]) for index in change.evidence]
         said = [moment for _, message in cited if (moment := dates.read_moment(message.timestamp))]
         said_at = max(said, default="")
         summaries = [find_memory(view, address) for address, _ in cited]
@@ -231,7 +234,7 @@ class SegmentDecision:
         if change.category == MemoryCategory.PROFILE:
             values, ended = read_lasting_values(change.statement, dates.read_day(said_at))
             facts = StatementFacts(values, {} if values else ended)
-        place = self._find_place(change)
+        changed = self._find_statement(change)
         return CandidateMemory(
             category=MemoryCategory(change.category),
             routing_key=change.statement[:_MAX_KEY],
@@ -239,17 +242,21 @@ class SegmentDecision:
             source_refs=[address for address, _ in cited],
             by="llm",
             said_at=said_at,
-            noted_at=clock.iso(view.now),
+            recorded_at=clock.iso(view.now),
             message_ids=[summary.message_id for summary in summaries if summary is not None and summary.message_id],
             facts=facts,
-            changes=None if place is None else ChangedMemory(*place, change.action == UPDATE, change.action == FORGET),
+            changes=None
+            if changed is None
+            else ChangedMemory(*changed, change.action == UPDATE, change.action == FORGET),
         )
 
-    def _drop_statements_of_rules(self, view: View, writer: ContextWriter, candidate: CandidateMemory) -> None:
+    def _drop_statements_of_rules(self, writer: ContextWriter, candidate: CandidateMemory) -> None:
         """Remove what rules took from the same messages and shares a word with a candidate, which says it better."""
-        summaries = {summary.uri for source in candidate.source_refs for summary in list_memories_from(view, source)}
+        summaries = {
+            summary.uri for source in candidate.source_refs for summary in list_memories_from(writer.view, source)
+        }
         for address in sorted(summaries):
-            row = writer.row(address)
+            row = writer.get_row(address)
             page = read_page(row)
             said = [
                 at
@@ -261,12 +268,12 @@ class SegmentDecision:
             if row is not None and said:
                 left = MemoryPage(tuple(item for at, item in enumerate(page.current) if at not in said), page.history)
                 patch = {**left.make_layers(), "metadata": {**row["metadata"], **left.make_metadata()}}
-                writer.merge_node(self.segment.whose, address, patch | ({} if left.current else {"deleted": True}))
+                writer.merge_node(address, patch | ({} if left.current else {"deleted": True}))
 
-    def _find_place(self, change: MemoryChange) -> tuple[str, str] | None:
+    def _find_statement(self, change: MemoryChange) -> tuple[str, str] | None:
         """Return the node and the text of the statement that a change is about, or that says the same already."""
         if change.memory is not None:
             return self.shown[change.memory][1]
         wanted = normalize_words(change.statement)
-        same = (place for _, place in self.shown if change.action == ADD and normalize_words(place[1]) == wanted)
+        same = (stored for _, stored in self.shown if change.action == ADD and normalize_words(stored[1]) == wanted)
         return next(same, None)

@@ -8,7 +8,7 @@ from typing import Any, Final
 from knowhub.context import uri
 from knowhub.context.commit_model import CandidateMemory, ToolUse, UsedTool
 from knowhub.context.model import MemoryCategory
-from knowhub.context.texts import join_texts, one_line, shorten
+from knowhub.context.texts import MAX_ABSTRACT, MAX_OVERVIEW, cut_at_word, join_texts, one_line
 from knowhub.conversations import dates
 from knowhub.conversations.lessons import find_failure
 from knowhub.conversations.messages import Message, is_own_tool
@@ -18,8 +18,6 @@ _CALL: Final = "call:"
 """How the id of a call begins that the commit names; that of an answer of a tool is the URI of its part."""
 _NUMBERED: Final = "-"
 _ID_DIGITS: Final = 12
-_MAX_ABSTRACT: Final = 300
-_MAX_OVERVIEW: Final = 1_500
 _MAX_NOTES: Final = 200
 _MAX_NOTE: Final = 500
 
@@ -87,9 +85,9 @@ def _make_candidate(kind: str, name: str, uses: Sequence[ToolUse]) -> CandidateM
     return CandidateMemory(category, name, f"{name}: {len(uses)}", sources, said_at=said_at, uses=uses)
 
 
-def count_uses(earlier: Mapping[str, Any], uses: Sequence[ToolUse], noted_at: str) -> dict[str, Any]:
+def count_uses(earlier: Mapping[str, Any], uses: Sequence[ToolUse], recorded_at: str) -> dict[str, Any]:
     """Return statistics with further calls in them; a call whose time is not known was made when it was noted."""
-    times = [time for time in (earlier.get("last_used"), *(use.at or noted_at for use in uses)) if time]
+    times = [time for time in (earlier.get("last_used"), *(use.at or recorded_at for use in uses)) if time]
     seconds = [float(use.seconds) for use in uses if use.seconds is not None]
     return {
         "calls": earlier.get("calls", 0) + len(uses),
@@ -109,7 +107,7 @@ def make_layers(
     old = before.removeprefix(_format_statistics(kind, name, earlier))
     notes = [line for line in old.split("\n") if line]
     for use in candidate.uses:
-        note = f"- {'' if use.ok else 'failed: '}{shorten(one_line(use.note), _MAX_NOTE)}"
+        note = f"- {'' if use.ok else 'failed: '}{cut_at_word(one_line(use.note), _MAX_NOTE)}"
         if use.note.strip() and len(notes) < _MAX_NOTES and note not in notes:
             notes.append(note)
     said = _format_statistics(kind, name, stats)
@@ -120,8 +118,8 @@ def split_layers(content: str) -> dict[str, str]:
     """Return the layers of a content: its first line says what it is, the last of its notes comes next."""
     first_line, *notes = [line for line in content.split("\n") if line.strip()] or [""]
     return {
-        "abstract": shorten(first_line, _MAX_ABSTRACT),
-        "overview": join_texts([first_line, *notes[::-1]], _MAX_OVERVIEW, "\n"),
+        "abstract": cut_at_word(first_line, MAX_ABSTRACT),
+        "overview": join_texts([first_line, *notes[::-1]], MAX_OVERVIEW, "\n"),
         "content": content,
     }
 

@@ -62,7 +62,7 @@ def is_profile_asked_for(view: View, ctx: RequestContext, question: str) -> bool
     try:
         summary = find_profile(view, ctx) if asked else None
     except InvalidInput:
-        # Who is no user and no agent has no profile.
+        # A caller without a user and an agent has no profile.
         return False
     row = view.get(NODES, summary.uri) if summary is not None else None
     # The content has a line for each statement that holds.

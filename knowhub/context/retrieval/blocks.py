@@ -10,10 +10,10 @@ from typing import Final
 from knowhub.context import edits, texts
 from knowhub.context.model import PARTS, ContextNode, ContextSummary, Level, MemoryCategory, RelationEdge
 from knowhub.context.ports import ContextIndex
-from knowhub.context.queries import find_memory, find_visible, list_parts, message_id_of
+from knowhub.context.queries import find_memory, find_visible, get_message_id, list_parts
 from knowhub.context.retrieval.ranking import ScoredHit
 from knowhub.context.search_model import RetrievedBlock, TypedQuery
-from knowhub.context.texts import transcript
+from knowhub.context.texts import format_transcript
 from knowhub.context.uri import Sees
 from knowhub.core import clock, scopes
 from knowhub.core.erasing import is_erased
@@ -21,7 +21,7 @@ from knowhub.core.operation import View, is_live
 from knowhub.core.request_context import RequestContext
 
 # So that a line of a terminal, cut at 120 characters, shows the match too.
-_BEFORE_A_MATCH: Final = 80
+_CHARS_BEFORE_MATCH: Final = 80
 # A search may show a hundred long messages, and nobody else is answered while they are looked through.
 _LOOKED_THROUGH_CHARS: Final = 50_000
 _MAX_WORDS: Final = 8
@@ -32,7 +32,7 @@ def make_blocks(
     view: View, index: ContextIndex, query: TypedQuery, hits: Sequence[ScoredHit], ctx: RequestContext
 ) -> list[RetrievedBlock]:
     """Return a block for each hit, in order. Of rows it reads those of long messages, which are their own L0."""
-    sees = edits.visibility_check(view, ctx)
+    sees = edits.make_visibility_check(view, ctx)
     blocks = []
     for hit in hits:
         summary = hit.summary
@@ -42,7 +42,7 @@ def make_blocks(
             category=summary.category.value,
             level_hit=Level.L0.name,
             abstract=text,
-            scope=_scope_of(summary, ctx),
+            scope=_get_scope(summary, ctx),
             score=round(hit.score, 6),
             match_reason="; ".join(_list_reasons(index, query, hit, text)),
             message_ids=_list_message_ids(view, hit, sees),
@@ -52,7 +52,7 @@ def make_blocks(
     return blocks
 
 
-def _scope_of(summary: ContextSummary, ctx: RequestContext) -> str:
+def _get_scope(summary: ContextSummary, ctx: RequestContext) -> str:
     return scopes.best(summary.audience, summary.owner, ctx.visible) or ""
 
 
@@ -68,7 +68,7 @@ def _get_text(view: View, index: ContextIndex, query: TypedQuery, summary: Conte
     words = set(index.list_matched_terms(query.text, query.text))
     # A single Chinese character matches anywhere; the longest word says most.
     whole = {word for word in words if len(word) > 1} or words
-    return _excerpt(said, sorted(whole, key=lambda word: (-len(word), word)))
+    return _cut_excerpt(said, sorted(whole, key=lambda word: (-len(word), word)))
 
 
 def _list_reasons(index: ContextIndex, query: TypedQuery, hit: ScoredHit, text: str) -> Iterable[str]:
@@ -82,28 +82,28 @@ def _list_reasons(index: ContextIndex, query: TypedQuery, hit: ScoredHit, text: 
         yield "meaning" if "times" not in query.hints else "day"
 
 
-def _excerpt(said: str, words: Sequence[str]) -> str:
+def _cut_excerpt(said: str, words: Sequence[str]) -> str:
     """Return the beginning of a long message, or, where none of these words is there, what is around the first."""
     lower = said[: texts.MAX_MESSAGE_CHARS].lower()
     if any(word in lower for word in words):
         return said[: texts.MAX_MESSAGE_CHARS]
     # Lower case may be longer; that is a few characters in a whole message.
     lower = said[:_LOOKED_THROUGH_CHARS].lower()
-    place = next((at for at in (lower.find(word) for word in words) if at >= 0), 0)
-    start = min(max(0, place - _BEFORE_A_MATCH), len(said) - texts.MAX_MESSAGE_CHARS)
-    return f"…{said[start + 1 : start + texts.MAX_MESSAGE_CHARS]}" if place else said[: texts.MAX_MESSAGE_CHARS]
+    match_at = next((at for at in (lower.find(word) for word in words) if at >= 0), 0)
+    start = min(max(0, match_at - _CHARS_BEFORE_MATCH), len(said) - texts.MAX_MESSAGE_CHARS)
+    return f"…{said[start + 1 : start + texts.MAX_MESSAGE_CHARS]}" if match_at else said[: texts.MAX_MESSAGE_CHARS]
 
 
 def _list_message_ids(view: View, hit: ScoredHit, sees: Sees) -> list[str]:
     """Name the messages of a turn, or those that an extracted memory comes from as far as they are seen, best first."""
-    place = {address: at for at, address in enumerate(hit.folded)}
+    ranks = {address: rank for rank, address in enumerate(hit.folded)}
     named = (
         (hit.summary.uri, *hit.folded)
         if hit.summary.is_part
-        else sorted(filter(sees, hit.summary.sources), key=lambda source: place.get(source, len(place)))
+        else sorted(filter(sees, hit.summary.sources), key=lambda source: ranks.get(source, len(ranks)))
     )
     parts = (find_memory(view, address) for address in named[:_MAX_MESSAGE_IDS])
-    return [message_id_of(part) for part in parts if part is not None and part.live]
+    return [get_message_id(part) for part in parts if part is not None and part.live]
 
 
 MAX_READ: Final = 100
@@ -126,15 +126,15 @@ def read_layer(
     Raises InvalidInput for what is no URI, and NotFound.
     """
     summary = edits.get_visible_summary(view, ctx, address)
-    node = read_node(view, ctx, summary) if level is Level.L2 else _node(view, ctx, summary)
+    node = read_node(view, ctx, summary) if level is Level.L2 else _make_node(view, ctx, summary)
     edges = _list_visible_edges(view, ctx, node.relations)[: max_relations or None] if expand_relations else []
-    message_ids = [message_id_of(summary)] if summary.is_part else list(map(str, node.metadata.get("message_ids", ())))
+    message_ids = [get_message_id(summary)] if summary.is_part else list(map(str, node.metadata.get("message_ids", ())))
     return RetrievedBlock(
         uri=summary.uri,
         category=summary.category.value,
         level_hit=level.name,
         abstract=node.abstract,
-        scope=_scope_of(summary, ctx),
+        scope=_get_scope(summary, ctx),
         overview=node.overview if level >= Level.L1 else None,
         content_excerpt=node.content[:_EXCERPT_CHARS] if level is Level.L2 else None,
         content=node.content if level is Level.L2 else None,
@@ -146,17 +146,17 @@ def read_layer(
 
 def read_node(view: View, ctx: RequestContext, summary: ContextSummary) -> ContextNode:
     """Return a node with all of its layers; the content of a session is its transcript. Raises NotFound."""
-    node = _node(view, ctx, summary)
+    node = _make_node(view, ctx, summary)
     if summary.is_part or summary.category is not MemoryCategory.SESSIONS:
         return node
     rows = (view.get(PARTS, part.uri) for part in list_parts(view, summary.uri))
     return replace(
-        node, content=transcript(row for row in rows if row is not None and is_live(row) and not is_erased(row))
+        node, content=format_transcript(row for row in rows if row is not None and is_live(row) and not is_erased(row))
     )
 
 
-def _node(view: View, ctx: RequestContext, summary: ContextSummary) -> ContextNode:
-    return edits.node_of(summary, edits.get_redacted_row(view, ctx, summary))
+def _make_node(view: View, ctx: RequestContext, summary: ContextSummary) -> ContextNode:
+    return edits.make_node(summary, edits.get_redacted_row(view, ctx, summary))
 
 
 def _list_visible_edges(view: View, ctx: RequestContext, edges: Sequence[RelationEdge]) -> list[RelationEdge]:

@@ -4,8 +4,8 @@ import heapq
 from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
-from typing import Final, TypeAlias
+from dataclasses import replace
+from typing import Final
 
 from knowhub.context.model import ContextSummary, MemoryCategory
 from knowhub.context.ports import ContextIndex
@@ -13,76 +13,15 @@ from knowhub.context.queries import find_memory, find_profile, list_memories_fro
 from knowhub.context.retrieval import ranking
 from knowhub.context.retrieval.asked_values import is_profile_asked_for
 from knowhub.context.retrieval.ranking import ScoredHit, sort_key
-from knowhub.context.retrieval.seeds import Seeds, groups_of
+from knowhub.context.retrieval.seeds import Seeds, list_filter_groups
+from knowhub.context.retrieval.session_scores import NEIGHBOURS, Position, SessionScores, score_positions
 from knowhub.context.search_model import TypedQuery
-from knowhub.context.times import date_tags
+from knowhub.context.times import list_day_marks
 from knowhub.conversations import messages
 from knowhub.core.errors import InvalidInput
 from knowhub.core.operation import View
 from knowhub.core.recall import SearchHit
 from knowhub.core.request_context import RequestContext
-
-# In a dialogue the answer is often next to the sentence that matches. Measured on dialogues of two people.
-NEIGHBOURS: Final = (0.5, 0.3, 0.2, 0.1)
-_OF_SESSION: Final = 0.8
-
-
-Position: TypeAlias = tuple[str, int]
-"""A candidate part of a session: the URI of the session, and the part's number."""
-
-
-@dataclass(slots=True)
-class SessionScores:
-    """The matches in one session, by the number of the part; `own` is how well the session itself matched."""
-
-    hits: dict[int, SearchHit[ContextSummary]] = field(default_factory=dict)
-    own: SearchHit[ContextSummary] | None = None
-
-    def best(self) -> float:
-        """Return its best match."""
-        own = self.own.score if self.own is not None else 0.0
-        return max([own, *[hit.score for hit in self.hits.values()]])
-
-    def has_neighbour(self, number: int) -> bool:
-        """Return whether another match is near a part."""
-        return any(number + away in self.hits for away, _ in _BESIDE)
-
-    def nearest(self, number: int) -> ContextSummary:
-        """Return the nearest match to a position that has one within reach."""
-        return next(self.hits[number + away].summary for away, _ in _BESIDE if number + away in self.hits)
-
-    def mix_scores(self) -> dict[int, float]:
-        """Return what each position has of its own and of its best neighbour, those too that did not match."""
-        beside: dict[int, float] = {}
-        for number, hit in self.hits.items():
-            for away, share in _BESIDE:
-                position = number + away
-                beside[position] = max(beside.get(position, 0.0), share * hit.score)
-        own = {number: hit.score for number, hit in self.hits.items()}
-        return {position: own.get(position, 0.0) + beside.get(position, 0.0) for position in own | beside}
-
-
-def score_positions(sessions: dict[str, SessionScores], best: float) -> dict[Position, float]:
-    """Return what each position near a match is worth, from 0 to 1, where `best` is the best of all matches.
-
-    The best part is worth what it matched by itself: so what was said and what was extracted can be compared.
-    """
-    spoken = {address: session for address, session in sessions.items() if session.hits}
-    mixed = {address: session.mix_scores() for address, session in spoken.items()}
-    bests = {address: session.best() for address, session in spoken.items()}
-    highest = max((max(scores.values()) for scores in mixed.values()), default=1.0) or 1.0
-    best_session = max(bests.values(), default=1.0) or 1.0
-    best_part = max((hit.score for session in spoken.values() for hit in session.hits.values()), default=0.0)
-    scale = best_part / best / (1 + _OF_SESSION)
-    return {
-        (address, number): scale * (score / highest + _OF_SESSION * bests[address] / best_session)
-        for address, scores in mixed.items()
-        for number, score in scores.items()
-    }
-
-
-_BESIDE: Final = [(sign * away, share) for away, share in enumerate(NEIGHBOURS, start=1) for sign in (-1, 1)]
-
 
 # So many messages before a reply are looked at for what it replies to.
 _REPLIES: Final = 8
@@ -119,21 +58,21 @@ class _Ranking:
     def __init__(self, view: View, index: ContextIndex, query: TypedQuery, seeds: Seeds, ctx: RequestContext) -> None:
         found = seeds.found
         self._view = view
-        self._match = index.list_matched_terms
+        self._list_matched_terms = index.list_matched_terms
         self._query = query
         self._ctx = ctx
-        self._groups = groups_of(query, ctx)
+        self._groups = list_filter_groups(query, ctx)
         self._persons = seeds.persons
         self._days = frozenset(query.hints.get("days", ()))
         self._asked_for = frozenset(query.hints.get("categories", ()))
         # Turns that are folded take no place of their own.
-        self._wide = max(_FEWEST_TURNS, _FOLDED * query.top_k)
+        self._max_turns = max(_FEWEST_TURNS, _FOLDED * query.top_k)
         self._best = max((hit.score for hit in found.hits), default=0.0) or 1.0
         self._sessions: defaultdict[str, SessionScores] = defaultdict(SessionScores)
         self._extracted: list[SearchHit[ContextSummary]] = []
         is_answered = self._days or ranking.has_evidence(found.hits, found.nearest, self._find_terms)
         for hit in found.hits if is_answered else ():
-            self._sort_in(hit)
+            self._add_hit(hit)
         self._preferences = [summary for summary in seeds.preferences if self._is_wanted(summary)]
         if is_profile_asked_for(view, ctx, query.text):
             self._asked_for |= {MemoryCategory.PROFILE.value}
@@ -146,12 +85,14 @@ class _Ranking:
         self._positions = score_positions(self._sessions, self._best)
 
     def list_best(self) -> list[ScoredHit]:
-        turns = ranking.fold_turns([*self._parts(), *self._whole_sessions()], self._find_turn)
-        extracted = sorted(map(self._memory, self._extracted), key=sort_key)
+        turns = ranking.fold_turns([*self._rank_parts(), *self._rank_whole_sessions()], self._find_turn)
+        extracted = sorted(map(self._score_memory, self._extracted), key=sort_key)
         verbatim = [memory for memory in extracted[:_UPDATED_MEMORIES] if not self._is_from_model(memory.summary)]
-        said = ranking.fold_under_memories(ranking.rank_updates_first(turns, verbatim, self._match), extracted)
+        said = ranking.fold_under_memories(
+            ranking.rank_updates_first(turns, verbatim, self._list_matched_terms), extracted
+        )
         best = self._place_preference(sorted([*said, *extracted], key=sort_key))[: self._query.top_k]
-        return [replace(hit, reasons=tuple(self._reasons(hit.summary))) for hit in best]
+        return [replace(hit, reasons=tuple(self._list_reasons(hit.summary))) for hit in best]
 
     def _place_preference(self, hits: list[ScoredHit]) -> list[ScoredHit]:
         """Return the results with the nearest instruction or preference behind the best three, if it is not among them.
@@ -161,7 +102,7 @@ class _Ranking:
         if len(hits) <= _BEFORE_PREFERENCE or not self._preferences:
             return hits
         summary = self._preferences[0]
-        hit = next((hit for hit in hits if hit.summary.uri == summary.uri), None) or self._memory(
+        hit = next((hit for hit in hits if hit.summary.uri == summary.uri), None) or self._score_memory(
             SearchHit(summary, 0.0)
         )
         before = hits[:_BEFORE_PREFERENCE]
@@ -177,7 +118,7 @@ class _Ranking:
         return session is None or session.is_read_by_model
 
     def _find_terms(self, summary: ContextSummary) -> frozenset[str]:
-        return frozenset(self._match(self._query.text, summary.abstract))
+        return frozenset(self._list_matched_terms(self._query.text, summary.abstract))
 
     def _find_turn(self, summary: ContextSummary) -> ContextSummary:
         """Return the user's message that a message replies to; the message itself if it is no reply."""
@@ -194,7 +135,7 @@ class _Ranking:
         after = (part for part in list_neighbours(self._view, summary.uri, 1) if part.number == summary.number + 1)
         return any(messages.is_one_of(messages.AGENT, part.role) for part in after)
 
-    def _sort_in(self, hit: SearchHit[ContextSummary]) -> None:
+    def _add_hit(self, hit: SearchHit[ContextSummary]) -> None:
         summary = hit.summary
         if summary.category is not MemoryCategory.SESSIONS:
             self._extracted.append(hit)
@@ -207,7 +148,7 @@ class _Ranking:
         """Add the caller's profile or nearest preferences where they are asked for: they need share no word with it."""
         wanted = self._preferences[:_FETCHED] if MemoryCategory.PREFERENCES.value in self._asked_for else []
         if MemoryCategory.PROFILE.value in self._asked_for:
-            # Who is no user and no agent has no profile.
+            # A caller without a user and an agent has no profile.
             with suppress(InvalidInput):
                 wanted += filter(None, [find_profile(self._view, self._ctx)])
         known = {hit.summary.uri: hit for hit in self._extracted}
@@ -229,7 +170,7 @@ class _Ranking:
                 self._outdated.add(hit.summary.uri)
             for memory in memories:
                 known = hits.get(memory.uri)
-                score = hit.score * self._share(memory, hit.summary.uri) if memory in newer else 0.0
+                score = hit.score * self._get_share(memory, hit.summary.uri) if memory in newer else 0.0
                 if known is None or known.score < score:
                     hits[memory.uri] = replace(hit, summary=memory, score=score)
         return list(hits.values())
@@ -237,7 +178,7 @@ class _Ranking:
     def _list_memories_from(self, source: str) -> list[ContextSummary]:
         return [memory for memory in list_memories_from(self._view, source) if self._is_wanted(memory)]
 
-    def _share(self, memory: ContextSummary, source: str) -> float:
+    def _get_share(self, memory: ContextSummary, source: str) -> float:
         """Return a memory's share of a message. Of several memories, the best match has the largest share."""
         siblings = self._list_memories_from(source)
         if len(siblings) <= 1:
@@ -245,21 +186,21 @@ class _Ranking:
         best = max(self._own.get(sibling.uri, 0.0) for sibling in siblings)
         return max(_MIN_SHARE, self._own.get(memory.uri, 0.0) / best) if best else _UNKNOWN_SHARE
 
-    def _parts(self) -> list[ScoredHit]:
+    def _rank_parts(self) -> list[ScoredHit]:
         """Return the best parts, as many as there may be places, and those that come near when they are moved up."""
         found: list[ScoredHit] = []
         top: list[float] = []
         for position, score in sorted(self._positions.items(), key=lambda item: (-item[1], item[0])):
-            if len(top) == self._wide and score * (_SAID_BY if self._persons else 1.0) <= top[0]:
+            if len(top) == self._max_turns and score * (_SAID_BY if self._persons else 1.0) <= top[0]:
                 break
-            summary, is_seed = self._at(position)
+            summary, is_seed = self._find_at(position)
             if summary is not None:
                 is_outdated = summary.uri in self._outdated
                 weight = ranking.weigh_part(summary, is_outdated=is_outdated, is_replied_to=self._is_replied_to)
                 moved = self._raise_score(summary, score) * weight * self._apply_evidence(summary)
                 found.append(ScoredHit(summary, moved, is_seed))
                 heapq.heappush(top, moved)
-                if len(top) > self._wide:
+                if len(top) > self._max_turns:
                     heapq.heappop(top)
         return found
 
@@ -269,13 +210,13 @@ class _Ranking:
         is_read = session is not None and session.is_read_by_model
         return _NO_EVIDENCE if is_read and not list_memories_from(self._view, summary.uri) else 1.0
 
-    def _at(self, position: Position) -> tuple[ContextSummary | None, bool]:
+    def _find_at(self, position: Position) -> tuple[ContextSummary | None, bool]:
         """Return the node at a position, None if missing or hidden, and whether it matched itself."""
         address, number = position
         session = self._sessions[address]
         if number in session.hits:
             return session.hits[number].summary, True
-        around = list_neighbours(self._view, session.nearest(number).uri, len(NEIGHBOURS))
+        around = list_neighbours(self._view, session.find_nearest(number).uri, len(NEIGHBOURS))
         return next(
             (summary for summary in around if summary.number == number and self._is_wanted(summary)), None
         ), False
@@ -284,14 +225,14 @@ class _Ranking:
         passes = all(not group.isdisjoint(summary.facets) for group in self._groups)
         return summary.live and passes and self._ctx.sees(summary.audience) and self._query.limits.accept(summary)
 
-    def _whole_sessions(self) -> Iterator[ScoredHit]:
+    def _rank_whole_sessions(self) -> Iterator[ScoredHit]:
         """Yield the sessions that match as a whole, by their summaries, and in no part."""
         for session in self._sessions.values():
             if session.own is not None and not session.hits:
                 score = session.own.score / self._best
                 yield ScoredHit(session.own.summary, self._raise_score(session.own.summary, score))
 
-    def _memory(self, hit: SearchHit[ContextSummary]) -> ScoredHit:
+    def _score_memory(self, hit: SearchHit[ContextSummary]) -> ScoredHit:
         """Return what was extracted; where what it comes from matches too, that is evidence."""
         score = self._raise_score(hit.summary, hit.score / self._best) * ranking.weigh_memory(hit.summary)
         sources = self._score_sources(hit.summary)
@@ -303,13 +244,13 @@ class _Ranking:
         parts = (find_memory(self._view, source) for source in summary.sources)
         live = [part for part in parts if part is not None and part.live]
         scores = {part.uri: self._positions.get((part.parent_uri, part.number), 0.0) for part in live}
-        return {source: score * self._share(summary, source) if score else 0.0 for source, score in scores.items()}
+        return {source: score * self._get_share(summary, source) if score else 0.0 for source, score in scores.items()}
 
     def _raise_score(self, summary: ContextSummary, score: float) -> float:
         raised = score * _SAID_BY if summary.name in self._persons else score
         return raised * _ASKED_FOR if summary.category.value in self._asked_for else raised
 
-    def _reasons(self, summary: ContextSummary) -> Iterator[str]:
+    def _list_reasons(self, summary: ContextSummary) -> Iterator[str]:
         if summary.is_part and self._sessions[summary.parent_uri].has_neighbour(summary.number):
             yield "beside a match"
         if summary.category is MemoryCategory.SESSIONS and not summary.is_part:
@@ -327,4 +268,4 @@ class _Ranking:
         """Return whether it was said, or took place, on one of the days asked for, as they are where that was."""
         # A summary has no other days that its message names, and reading the message costs as much as the search.
         moment = None if summary.occurred_at is None else summary.occurred_at + summary.utc_offset_s
-        return not self._days.isdisjoint(date_tags(moment))
+        return not self._days.isdisjoint(list_day_marks(moment))

@@ -9,7 +9,7 @@ from knowhub.context.retrieval.blocks import make_blocks
 from knowhub.context.retrieval.hierarchical_searcher import rank_memories
 from knowhub.context.retrieval.seeds import Seeds, find_seeds, plan_query
 from knowhub.context.search_model import MemoryLimits, MemorySearchResult, RetrievedBlock, TypedQuery
-from knowhub.context.times import list_marks, time_after
+from knowhub.context.times import list_range_marks, parse_time_after
 from knowhub.core.clock import Clock
 from knowhub.core.language_models import Reranker, rank_texts
 from knowhub.core.operation import Store
@@ -65,19 +65,21 @@ class MemorySearch:
         seeds = await self._find_seeds(asked, ctx)
         if seeds.persons:
             asked = replace(asked, hints={**asked.hints, "persons": sorted(seeds.persons)})
-        most = top_k if self._reranker is None else max(top_k, min(_MAX_RERANKED, _RERANKED * top_k))
-        looked_for = replace(asked, top_k=most)
+        max_hits = top_k if self._reranker is None else max(top_k, min(_MAX_RERANKED, _RERANKED * top_k))
+        looked_for = replace(asked, top_k=max_hits)
         view = self._store.view(ctx.account)
         hits = rank_memories(view, self._index, looked_for, seeds, ctx)
         found = make_blocks(view, self._index, looked_for, hits, ctx)
-        shares = [replace(block, relevance=_share(block.score, seeds)) for block in found]
+        shares = [replace(block, relevance=_get_relevance(block.score, seeds)) for block in found]
         blocks = [block for block in shares if block.relevance >= limits.min_relevance]
         degraded = list(seeds.found.degraded)
         if self._reranker is not None and blocks:
             texts = [block.abstract for block in blocks]
             ranked = await rank_texts(self._reranker, asked.text, texts, self._rerank_budget_s)
             degraded += [RERANKER] if ranked is None else []
-            blocks = [_note_rank(blocks[place], rank) for rank, (place, _) in enumerate(ranked or (), 1)] or blocks
+            blocks = [
+                _add_rank_reason(blocks[index], rank) for rank, (index, _) in enumerate(ranked or (), 1)
+            ] or blocks
         if limits.explain:
             stages = {hit.summary.uri: hit.stages for hit in seeds.found.hits}
             blocks = [replace(block, why=explain_block(block, stages.get(block.uri, ()))) for block in blocks]
@@ -95,7 +97,7 @@ class MemorySearch:
 
     async def _find_seeds(self, asked: TypedQuery, ctx: RequestContext) -> Seeds:
         """Find the seeds of a question; where it counts from something that happened, find out first when that was."""
-        after = time_after(asked.text) if "after" in asked.hints else None
+        after = parse_time_after(asked.text) if "after" in asked.hints else None
         if after is not None:
             event = replace(asked, text=after.event, hints={}, top_k=1)
             seeds = await find_seeds(self._index, event, ctx)
@@ -103,7 +105,7 @@ class MemorySearch:
             moment = found[0].summary.occurred_at if found else None
             then = after.resolve(moment) if moment is not None else None
             if then is not None:
-                hints = {**asked.hints, "days": list_marks(then)}
+                hints = {**asked.hints, "days": list_range_marks(then)}
                 seeds = await find_seeds(self._index, replace(asked, text=after.rest, hints=hints), ctx)
                 if seeds.found.hits:
                     return seeds
@@ -118,10 +120,10 @@ def explain_block(block: RetrievedBlock, stages: Sequence[StageScore] = ()) -> d
     return {"stages": [asdict(stage) for stage in stages], "rules": list(filter(None, block.match_reason.split("; ")))}
 
 
-def _note_rank(block: RetrievedBlock, rank: int) -> RetrievedBlock:
+def _add_rank_reason(block: RetrievedBlock, rank: int) -> RetrievedBlock:
     return replace(block, match_reason="; ".join(filter(None, [block.match_reason, f"reranked {rank}"])))
 
 
-def _share(score: float, seeds: Seeds) -> float:
+def _get_relevance(score: float, seeds: Seeds) -> float:
     """Return the relevance of a block: its score, 1 for the best of this search, as a share of a perfect match."""
     return round(min(1.0, score * seeds.best_share), _RELEVANCE_DIGITS)

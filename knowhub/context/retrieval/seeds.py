@@ -15,7 +15,7 @@ from typing import Any, Final
 from knowhub.context import times
 from knowhub.context.model import ContextSummary, MemoryCategory
 from knowhub.context.ports import ContextIndex
-from knowhub.context.queries import facet
+from knowhub.context.queries import make_facet
 from knowhub.context.search_model import SeedHit, TypedQuery
 from knowhub.conversations import messages
 from knowhub.conversations.secrets import redact_secrets
@@ -87,12 +87,12 @@ def plan_query(
 def _find_times(text: str, now: float, *, is_free: bool) -> dict[str, Any]:
     met: dict[str, Any] = {}
     named = times.list_named_times(text, now)
-    after = times.time_after(text)
+    after = times.parse_time_after(text)
     if after is not None:
         met["after"] = {"event": after.event, "days": after.days}
     if named:
         met["times"] = [words for words, _ in named]
-        met["days"] = list(dict.fromkeys(mark for _, time in named for mark in times.list_marks(time)))
+        met["days"] = list(dict.fromkeys(mark for _, time in named for mark in times.list_range_marks(time)))
     if is_free:
         asked = [category.value for words, categories in _ASKED_FOR if words.search(text) for category in categories]
         if asked:
@@ -102,7 +102,7 @@ def _find_times(text: str, now: float, *, is_free: bool) -> dict[str, Any]:
 
 # Beyond these a hit is hardly evidence: on dialogues, 40 found half a percent more by words and less by meaning.
 _FEWEST_SEEDS: Final = 30
-_SEEDS_A_PLACE: Final = 3
+_SEEDS_PER_RESULT: Final = 3
 _LATIN_NAME: Final = re.compile(r"[A-Za-z]")
 _NUMBERED: Final = re.compile(r"\d|月")
 
@@ -123,7 +123,7 @@ class Seeds:
         """The relevance of the best hit: from 0 to 1."""
         return min(1.0, max(map(self.found.get_relevance, self.found.hits), default=0.0))
 
-    def list_hits(self, most: int) -> list[SeedHit]:
+    def list_hits(self, max_hits: int) -> list[SeedHit]:
         """Return the best of them as they are shown."""
         return [
             SeedHit(
@@ -136,7 +136,7 @@ class Seeds:
                 has_overview=hit.summary.has_overview,
                 has_content=hit.summary.has_content,
             )
-            for hit in self.found.hits[:most]
+            for hit in self.found.hits[:max_hits]
         ]
 
 
@@ -154,41 +154,41 @@ async def find_seeds(index: ContextIndex, query: TypedQuery, ctx: RequestContext
     found = await _search(index, query, ctx, _remove_names(index, query.text, persons))
     if not any(hit.summary.name in persons for hit in found.hits):
         # What else is asked, they never said: it asks for what they did say.
-        found = replace(found, hits=[*found.hits, *_list_behind(found, whole)])
+        found = replace(found, hits=[*found.hits, *_scale_further_hits(found, whole)])
     return Seeds(found, persons, preferences)
 
 
-def groups_of(query: TypedQuery, ctx: RequestContext) -> Sequence[frozenset[str]]:
+def list_filter_groups(query: TypedQuery, ctx: RequestContext) -> Sequence[frozenset[str]]:
     """Return the facet filters: visibility, then the requested categories."""
     groups = [] if ctx.visible is None else [scopes.visibility_facets(ctx.visible)]
     if query.categories:
-        groups.append(frozenset(facet("category", name) for name in query.categories))
+        groups.append(frozenset(make_facet("category", name) for name in query.categories))
     if query.target_uri:
-        groups.append(frozenset({facet("under", query.target_uri)}))
+        groups.append(frozenset({make_facet("under", query.target_uri)}))
     return groups
 
 
 async def _search(index: ContextIndex, query: TypedQuery, ctx: RequestContext, text: str) -> SearchHits[ContextSummary]:
-    limit = max(_FEWEST_SEEDS, _SEEDS_A_PLACE * query.top_k)
+    limit = max(_FEWEST_SEEDS, _SEEDS_PER_RESULT * query.top_k)
     # Dates are searched for by their marks; a 5 is no topic.
     for words in filter(_NUMBERED.search, query.hints.get("times", ())):
         text = text.replace(words, " ")
     words = " ".join([text, *query.hints.get("days", ())])
-    return await index.search(ctx.account, words, groups_of(query, ctx), query.limits.accept, limit)
+    return await index.search(ctx.account, words, list_filter_groups(query, ctx), query.limits.accept, limit)
 
 
 def _remove_names(index: ContextIndex, text: str, persons: frozenset[str]) -> str:
     # A name may be what a credential is known by.
     rest = redact_secrets(text)
     for name in _list_names(persons):
-        rest = _pattern(name).sub(" ", rest)
+        rest = _compile_name(name).sub(" ", rest)
     of_names = set(index.list_matched_terms(" ".join(persons), " ".join(persons)))
     about = set(index.list_matched_terms(text, text)) - of_names
     # A question that only names a person asks for that name.
     return rest if about else text
 
 
-def _list_behind(
+def _scale_further_hits(
     found: SearchHits[ContextSummary], more: SearchHits[ContextSummary]
 ) -> list[SearchHit[ContextSummary]]:
     """Return what was not found at first: none of it can be better than the last that was."""
@@ -201,7 +201,7 @@ def _list_behind(
 
 def _find_names(text: str, names: Iterable[str]) -> frozenset[str]:
     """Return those of the names, in full or their first word, that a text has as they are written."""
-    return frozenset(name for name in names if any(_pattern(form).search(text) for form in _list_names([name])))
+    return frozenset(name for name in names if any(_compile_name(form).search(text) for form in _list_names([name])))
 
 
 def _list_names(names: Iterable[str]) -> list[str]:
@@ -210,7 +210,7 @@ def _list_names(names: Iterable[str]) -> list[str]:
 
 
 @lru_cache(maxsize=4_096)
-def _pattern(name: str) -> re.Pattern[str]:
+def _compile_name(name: str) -> re.Pattern[str]:
     # Case counts: will is no name, and Will is.
     edge = r"(?![A-Za-z0-9])" if _LATIN_NAME.match(name) else ""
     return re.compile(rf"(?<![A-Za-z0-9]){re.escape(name)}{edge}")

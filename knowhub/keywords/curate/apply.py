@@ -98,14 +98,14 @@ class _PlanExecution:
     def _apply_group(self, keyword_id: str, group: SplitGroup, at: str) -> None:
         above = rendering.require_node(self._view, self._ctx, keyword_id)
         children = [rendering.require_node(self._view, self._ctx, child.id) for child in group.children]
-        strays = [child.id for child in children if child.parent_id != above.id]
-        if strays:
+        misplaced = [child.id for child in children if child.parent_id != above.id]
+        if misplaced:
             detail = f"not all that shall go under {group.name!r} hang directly below {keyword_id!r}, or some twice"
-            raise Conflict(detail, {"ids": strays[: edits.MAX_NAMED]})
+            raise Conflict(detail, {"ids": misplaced[: edits.MAX_NAMED]})
         new = NewKeyword(group.name, scopes=_join_scopes(children, self._ctx))
         row_ids = uuid4_id(self._ids), above.id
         with prefix_errors(at):
-            row = keyword_rules.new_keyword_row(new, row_ids, self._ctx, self._text, self._view.now)
+            row = keyword_rules.make_keyword_row(new, row_ids, self._ctx, self._text, self._view.now)
         self._put(row)
         self.result["created"].append(row["id"])
         for child in children:

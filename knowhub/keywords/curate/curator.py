@@ -28,7 +28,7 @@ from knowhub.keywords.search.candidates import VisibleTree
 from knowhub.keywords.tree import find_keyword
 
 OP = "reorganize_keywords"
-SHOWN_A_CALL = 200
+NODES_PER_CALL = 200
 MAX_CALLS = 10
 _RULES_FIRST = plan.MAX_STEPS * 3 // 4
 
@@ -85,7 +85,7 @@ class Curator:
                 asked.degraded |= not is_reviewed
         finally:
             # Also if the request is cancelled.
-            self._agent.note(ctx, calls)
+            self._agent.record_calls(ctx, calls)
         # The tree may have changed meanwhile: select the steps on the current tree.
         now = self._make_survey(ctx, top_id, survey.nodes)
         wanted = [*by_rule[:_RULES_FIRST], *asked.steps, *by_rule[_RULES_FIRST:]]
@@ -119,16 +119,16 @@ class Curator:
 
     async def _list_rule_steps(self, survey: TreeSurvey) -> list[Step]:
         unplaced = self._list_default_parents(survey)
-        (by_token,) = await _gather(survey.index_names())
-        merges: list[Step] = await _gather(rules.list_merge_steps(survey, unplaced, by_token))
-        moves: list[Step] = await _gather(rules.list_move_steps(survey, unplaced, by_token))
+        (by_name,) = await _gather(survey.index_names())
+        merges: list[Step] = await _gather(rules.list_merge_steps(survey, unplaced, by_name))
+        moves: list[Step] = await _gather(rules.list_move_steps(survey, unplaced, by_name))
         splits: list[Step] = await _gather(rules.list_split_steps(survey))
         return merges + moves + splits
 
     def _list_default_parents(self, survey: TreeSurvey) -> list[str]:
         """Return the keywords whose children have not been placed yet."""
-        tokens = self._text.tokens(self._options.uncategorized_name or "")
-        named = rendering.find_by_names(survey.visible_tree.view, survey.visible_tree.ctx, tokens)
+        name_keys = self._text.name_keys(self._options.uncategorized_name or "")
+        named = rendering.find_by_name_keys(survey.visible_tree.view, survey.visible_tree.ctx, name_keys)
         return [ROOT_ID, *(node.id for node in named if node.parent_id == ROOT_ID)]
 
     async def _review(
@@ -141,14 +141,14 @@ class Curator:
         ctx = survey.visible_tree.ctx
         reviewed = await review(self._agent, ctx, self._store.view(ctx.account), judged, budget_s)
         calls += reviewed.calls
-        refused = {id(judged[place]) for place in reviewed.refused}
+        refused = {id(judged[index]) for index in reviewed.refused}
         return [step for step in steps if id(step) not in refused], reviewed.failure is None
 
     async def _query_model(self, survey: TreeSurvey, deadline: float, calls: list[Row]) -> "_ModelProposals":
         # `calls` is filled also if this is cancelled.
         asked = _ModelProposals()
         # The top is shown each time: its children are moved or grouped.
-        size = SHOWN_A_CALL - 1
+        size = NODES_PER_CALL - 1
         for begin in range(0, min(len(survey.nodes), MAX_CALLS * size), size):
             shown = survey.nodes[begin : begin + size]
             left = deadline - time.monotonic()
@@ -163,7 +163,7 @@ class Curator:
                 break
             asked.steps += proposals.steps
             asked.shown += len(shown)
-            asked.unclear += proposals.unclear
+            asked.unusable += proposals.unusable
         return asked
 
 
@@ -173,7 +173,7 @@ class _ModelProposals:
 
     steps: list[Step] = field(default_factory=list)
     shown: int = 0
-    unclear: int = 0
+    unusable: int = 0
     degraded: bool = False
 
 
@@ -186,7 +186,7 @@ def _make_plan(
     # Two rules may propose the same, with reasons of their own.
     names, used = ({(step.kind, *(ref.id for ref in step.nodes)) for step in some} for some in (wanted, steps))
     # Proposals that are not possible together, or too many.
-    dropped = asked.unclear + len(names - used)
+    dropped = asked.unusable + len(names - used)
     return {
         "scope_id": survey.top.id,
         "scope_name": survey.top.name,
@@ -278,7 +278,7 @@ class _StepSelection:
             children = [child for child in map(self._get_node, named) if child is not None]
             members = [child for child in children if child.parent_id == above.id and self._is_movable(child)]
             members = members[: self._children_left]
-            if members and self._survey.text.tokens(group.name):
+            if members and self._survey.text.name_keys(group.name):
                 self._children_left -= len(members)
                 self._settled.update(child.id for child in members)
                 selected.append(SplitGroup(group.name, [make_ref(child) for child in members]))

@@ -26,7 +26,7 @@ def measure_tree(view: View, ctx: RequestContext) -> Iterator[dict[str, Any] | N
     nodes: list[Node] = []
     links: Counter[str] = Counter()
     children: Counter[str | None] = Counter()
-    by_token: dict[str, list[Node]] = defaultdict(list)
+    by_name: dict[str, list[Node]] = defaultdict(list)
     for node in tree.list_keywords(view):
         yield None
         if node.id == ROOT_ID or not ctx.sees(node.audience):
@@ -34,8 +34,8 @@ def measure_tree(view: View, ctx: RequestContext) -> Iterator[dict[str, Any] | N
         nodes.append(node)
         children[node.parent_id] += 1
         links[node.id] = _count_links(view, ctx, node)
-        for token in node.tokens:
-            by_token[token].append(node)
+        for name_key in node.name_keys:
+            by_name[name_key].append(node)
     used: set[str | None] = {keyword_id for keyword_id, count in links.items() if count}
     levels = yield from _measure_levels(view, ctx, used)
     orphans = [node.id for node in nodes if node.id not in levels or node.id not in used]
@@ -63,7 +63,7 @@ def measure_tree(view: View, ctx: RequestContext) -> Iterator[dict[str, Any] | N
         },
         "fan_out": _summarize_widths([tree.get_live_node(view, ROOT_ID) or tree.ROOT_NODE, *nodes], children),
         **_list_deep(nodes, levels),
-        **_list_duplicates(by_token),
+        **_list_duplicates(by_name),
     }
 
 
@@ -98,8 +98,8 @@ def _summarize_widths(nodes: Sequence[Node], children: Mapping[str | None, int])
     return {
         "mean": round(sum(widths) / len(widths), 2) if widths else 0.0,
         "max": max(widths, default=0),
-        "p50": _percentile(widths, 50),
-        "p95": _percentile(widths, 95),
+        "p50": _get_percentile(widths, 50),
+        "p95": _get_percentile(widths, 95),
         "widest": [
             {"id": node.id, "name": node.name, "children": width}
             for width, _, node in heapq.nlargest(MAX_WIDEST, parents)
@@ -116,15 +116,17 @@ def _list_deep(nodes: Sequence[Node], levels: _Levels) -> dict[str, Any]:
     }
 
 
-def _list_duplicates(by_token: Mapping[str, Sequence[Node]]) -> dict[str, Any]:
-    doubles = [(-len(found), found[0].ordinal, token) for token, found in by_token.items() if len(found) > 1]
-    worst = [token for _, _, token in heapq.nsmallest(MAX_DUPLICATES, doubles)]
+def _list_duplicates(by_name: Mapping[str, Sequence[Node]]) -> dict[str, Any]:
+    doubles = [(-len(found), found[0].ordinal, name_key) for name_key, found in by_name.items() if len(found) > 1]
+    worst = [name_key for _, _, name_key in heapq.nsmallest(MAX_DUPLICATES, doubles)]
     return {
         "duplicate_count": len(doubles),
-        "duplicates": [{"token": token, "ids": [node.id for node in by_token[token][:MAX_LISTED]]} for token in worst],
+        "duplicates": [
+            {"token": name_key, "ids": [node.id for node in by_name[name_key][:MAX_LISTED]]} for name_key in worst
+        ],
     }
 
 
-def _percentile(figures: Sequence[int], percent: int) -> int:
+def _get_percentile(figures: Sequence[int], percent: int) -> int:
     """Return the least of sorted figures that at least `percent` % of them do not exceed; 0 if there are none."""
     return figures[-(-len(figures) * percent // 100) - 1] if figures else 0

@@ -28,10 +28,10 @@ MAX_DESCRIPTION = 500
 
 @dataclass(frozen=True, slots=True)
 class Proposals(ModelAnswer):
-    """Steps between shown keywords, which may be impossible in the tree; `unclear` counts those that name no such."""
+    """Steps between shown keywords, which may be impossible in the tree; `unusable` counts the others."""
 
     steps: Sequence[Step] = ()
-    unclear: int = 0
+    unusable: int = 0
 
 
 async def propose(
@@ -46,7 +46,7 @@ async def propose(
 
 @dataclass(frozen=True, slots=True)
 class Review(ModelAnswer):
-    """The places of the steps that a model refuses."""
+    """The indexes of the steps that a model refuses."""
 
     refused: frozenset[int] = frozenset()
 
@@ -65,8 +65,8 @@ async def review(
         )
         shown.append({"idx": idx, "kind": step.kind.value, "keyword": first, "target": second})
 
-    places = [str(place) for place in range(len(steps))]
-    return await agent.ask(prompts.review_plan(shown), places, budget_s, _parse_review, Review())
+    indexes = [str(index) for index in range(len(steps))]
+    return await agent.ask(prompts.review_plan(shown), indexes, budget_s, _parse_review, Review())
 
 
 def _parse_review(answer: Mapping[str, Any], choices: NumberedChoices) -> Review | None:
@@ -83,7 +83,7 @@ def parse_proposals(answer: Mapping[str, Any], choices: NumberedChoices) -> Prop
     made = [(name, item) for name in _FIELDS for item in list_pointers(answer.get(name))[:MAX_STEPS]]
     parsed = (_parse_step(name, item, choices, reason or _BY_MODEL) for name, item in made)
     steps = [step for step in parsed if step is not None]
-    return Proposals(reason=reason, steps=steps, unclear=len(made) - len(steps))
+    return Proposals(reason=reason, steps=steps, unusable=len(made) - len(steps))
 
 
 def _parse_step(field: str, said: object, choices: NumberedChoices, reason: str) -> Step | None:

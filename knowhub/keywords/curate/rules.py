@@ -51,17 +51,17 @@ class TreeSurvey:
     def is_bare(self, node: Node) -> bool:
         """Return whether a keyword has only a name: no description, alias, info or child."""
         view = self.visible_tree.view
-        has_more = node.is_described or len(node.tokens) > 1
+        has_more = node.is_described or len(node.name_keys) > 1
         return not has_more and not view.count(BY_PARENT, node.id) and not view.count(BY_KEYWORD, node.id)
 
     def index_names(self) -> Iterator[dict[str, list[Node]] | None]:
         """Yield None where the caller may pause, and last the keywords by the normal forms of names and aliases."""
-        by_token: dict[str, list[Node]] = defaultdict(list)
+        by_name: dict[str, list[Node]] = defaultdict(list)
         for node in self.nodes:
             yield None
-            for token in node.tokens:
-                by_token[token].append(node)
-        yield by_token
+            for name_key in node.name_keys:
+                by_name[name_key].append(node)
+        yield by_name
 
 
 def iter_descendants(visible_tree: VisibleTree, keyword_id: str) -> Iterator[Node | None]:
@@ -71,7 +71,7 @@ def iter_descendants(visible_tree: VisibleTree, keyword_id: str) -> Iterator[Nod
 
 
 def list_merge_steps(
-    survey: TreeSurvey, parents: Sequence[str], by_token: Mapping[str, Sequence[Node]]
+    survey: TreeSurvey, parents: Sequence[str], by_name: Mapping[str, Sequence[Node]]
 ) -> Iterator[Step | None]:
     """Yield merges of keywords that mean the same. All rules yield None where the caller may pause.
 
@@ -84,22 +84,22 @@ def list_merge_steps(
     for node in survey.nodes:
         yield None
         if node.parent_id in parents and survey.is_bare(node):
-            target = _find_only_other(survey, node, by_token) or _find_singular(survey, node, by_token)
+            target = _find_only_other(survey, node, by_name) or _find_singular(survey, node, by_name)
             if target is not None and can_merge(survey, node, target):
                 yield make_step(StepKind.MERGE, node, target, f"only a name, which {target.name!r} has too")
-    for token, found in by_token.items():
+    for name_key, found in by_name.items():
         yield None
-        named = [node for node in found if token in survey.text.tokens(node.name)]
+        named = [node for node in found if name_key in survey.text.name_keys(node.name)]
         if 1 < len(named) <= _MAX_SHARED:
-            kept, *others = sorted(named, key=lambda node: _rank(survey, node))
+            target, *others = sorted(named, key=lambda node: _rank(survey, node))
             for node in others:
-                reason = _find_shared(survey, node, kept)
-                if reason is not None and can_merge(survey, node, kept):
-                    yield make_step(StepKind.MERGE, node, kept, reason)
+                reason = _find_shared(survey, node, target)
+                if reason is not None and can_merge(survey, node, target):
+                    yield make_step(StepKind.MERGE, node, target, reason)
 
 
 def list_move_steps(
-    survey: TreeSurvey, parents: Sequence[str], by_token: Mapping[str, Sequence[Node]]
+    survey: TreeSurvey, parents: Sequence[str], by_name: Mapping[str, Sequence[Node]]
 ) -> Iterator[Step | None]:
     """Yield moves of the children of `parents` whose name begins with another keyword's name.
 
@@ -110,7 +110,7 @@ def list_move_steps(
     for node in survey.nodes:
         yield None
         if node.parent_id in parents and survey.can_edit(node):
-            target, rest = _find_prefix(survey, node, by_token)
+            target, rest = _find_prefix(survey, node, by_name)
             if target is not None and _keeps_visibility(target, node) and _is_supported(survey, node, target, rest):
                 yield make_step(StepKind.MOVE, node, target, f"its name begins with {target.name!r}")
 
@@ -140,16 +140,18 @@ def make_step(kind: StepKind, node: Node, target: Node, reason: str) -> Step:
     return Step(kind, [make_ref(node), make_ref(target)], reason)
 
 
-def _find_only_other(survey: TreeSurvey, node: Node, by_token: Mapping[str, Sequence[Node]]) -> Node | None:
+def _find_only_other(survey: TreeSurvey, node: Node, by_name: Mapping[str, Sequence[Node]]) -> Node | None:
     """Return the only other keyword that has the name of a bare one. Of two bare ones the older is kept."""
-    others = {other.id: other for token in node.tokens for other in by_token.get(token, ()) if other.id != node.id}
+    others = {
+        other.id: other for name_key in node.name_keys for other in by_name.get(name_key, ()) if other.id != node.id
+    }
     target = next(iter(others.values())) if len(others) == 1 else None
     if target is None or (survey.is_bare(target) and _rank(survey, node) < _rank(survey, target)):
         return None
     return target
 
 
-def _find_singular(survey: TreeSurvey, node: Node, by_token: Mapping[str, Sequence[Node]]) -> Node | None:
+def _find_singular(survey: TreeSurvey, node: Node, by_name: Mapping[str, Sequence[Node]]) -> Node | None:
     """Return the only keyword that is called by the singular of a phrase: `Large Language Model` of that in the plural.
 
     Phrases in the plural are names of kinds, and one kind has one name. A single word may mean something else in the
@@ -159,15 +161,15 @@ def _find_singular(survey: TreeSurvey, node: Node, by_token: Mapping[str, Sequen
     if len(words) == 1 or not (words[-1].isascii() and words[-1].isalpha()) or words[-1].endswith("ss"):
         return None
     singulars = [f"{node.name[:-3]}y"] if node.name.endswith("ies") else [node.name[:-1]] * node.name.endswith("s")
-    tokens = (token for singular in singulars for token in survey.text.tokens(singular))
-    found = {other.id: other for token in tokens for other in by_token.get(token, ())}
+    name_keys = (name_key for singular in singulars for name_key in survey.text.name_keys(singular))
+    found = {other.id: other for name_key in name_keys for other in by_name.get(name_key, ())}
     return next(iter(found.values())) if len(found) == 1 else None
 
 
 def _find_shared(survey: TreeSurvey, node: Node, other: Node) -> str | None:
     """Return what two keywords of one name have in common besides it; None if nothing."""
-    names = {*survey.text.tokens(node.name), *survey.text.tokens(other.name)}
-    if (set(node.tokens) & set(other.tokens)) - names:
+    names = {*survey.text.name_keys(node.name), *survey.text.name_keys(other.name)}
+    if (set(node.name_keys) & set(other.name_keys)) - names:
         return "the same name and alias"
     view = survey.visible_tree.view
     if node.is_described and other.is_described:
@@ -199,11 +201,11 @@ def _keeps_visibility(target: Node, node: Node) -> bool:
     return scopes.PUBLIC in target.scopes or node.audience <= target.audience
 
 
-def _find_prefix(survey: TreeSurvey, node: Node, by_token: Mapping[str, Sequence[Node]]) -> tuple[Node | None, str]:
+def _find_prefix(survey: TreeSurvey, node: Node, by_name: Mapping[str, Sequence[Node]]) -> tuple[Node | None, str]:
     """Return the only keyword that is named by the longest possible beginning of a name, and the rest of the name."""
     for end in _list_prefix_ends(survey.text, node.name):
-        tokens = survey.text.tokens(node.name[:end])
-        found = {item.id: item for token in tokens for item in by_token.get(token, ()) if item.id != node.id}
+        name_keys = survey.text.name_keys(node.name[:end])
+        found = {item.id: item for name_key in name_keys for item in by_name.get(name_key, ()) if item.id != node.id}
         if found:
             target = next(iter(found.values()))
             is_target = len(found) == 1 and target.id != node.parent_id
@@ -215,10 +217,10 @@ def _list_prefix_ends(text: KeywordText, name: str) -> list[int]:
     """Return where the beginnings of a name end that end where a word does, the longest first."""
     runs = list(islice(_RUN.finditer(name), _MAX_RUNS))
     ends = {run.end() for run in runs[:-1]}
-    for place, run in enumerate(runs):
+    for number, run in enumerate(runs):
         lengths = list(accumulate(map(len, text.words(run[0])))) if run[1] is not None else []
         for index, length in enumerate(lengths[:-1]):
-            if place or length >= _MIN_CHINESE_PREFIX or len(lengths) - index > _MIN_PREFIX:
+            if number or length >= _MIN_CHINESE_PREFIX or len(lengths) - index > _MIN_PREFIX:
                 ends.add(run.start() + length)
     return sorted((end for end in ends if end >= _MIN_PREFIX), reverse=True)
 
@@ -234,26 +236,26 @@ def _is_supported(survey: TreeSurvey, node: Node, target: Node, rest: str) -> bo
         return any(run[1] for run in _RUN.finditer(rest)) and not survey.list_children(node)
     near = [target, *survey.list_children(target)]
     parent = survey.visible_tree.get_node(target.parent_id) if target.parent_id not in {None, ROOT_ID} else None
-    known = {token for item in (near if parent is None else [*near, parent]) for token in item.tokens}
+    known = {name_key for item in (near if parent is None else [*near, parent]) for name_key in item.name_keys}
     # The keyword's own name in a text says nothing new.
     return any(
-        find_names(text.replace(node.name, "\n"), survey.text.tokens, known.__contains__, limit=1) for text in texts
+        find_names(text.replace(node.name, "\n"), survey.text.name_keys, known.__contains__, limit=1) for text in texts
     )
 
 
 def _split(survey: TreeSurvey, node: Node, children: Sequence[Node]) -> Iterator[Step | None]:
     view, ctx = survey.visible_tree.view, survey.visible_tree.ctx
-    by_token: dict[str, list[Node]] = defaultdict(list)
+    by_first_word: dict[str, list[Node]] = defaultdict(list)
     for child in children:
         yield None
         run = _RUN.search(child.name)
         is_word = run is not None and (run[1] is None or len(run[1]) >= _MIN_PREFIX)
-        for token in survey.text.tokens(run[0]) if run is not None and is_word else ():
-            by_token[token].append(child)
+        for word_key in survey.text.name_keys(run[0]) if run is not None and is_word else ():
+            by_first_word[word_key].append(child)
     groups: list[SplitGroup] = []
-    for token, found in sorted(by_token.items(), key=lambda item: (-len(item[1]), item[0])):
+    for word_key, found in sorted(by_first_word.items(), key=lambda item: (-len(item[1]), item[0])):
         yield None
-        whole = next((child for child in found if token in survey.text.tokens(child.name)), None)
+        whole = next((child for child in found if word_key in survey.text.name_keys(child.name)), None)
         members = [child for child in found if child is not whole and survey.can_edit(child)]
         if len(members) < MIN_GROUP:
             continue
@@ -262,7 +264,7 @@ def _split(survey: TreeSurvey, node: Node, children: Sequence[Node]) -> Iterator
                 rest = _RUN.sub("", child.name, count=1)
                 if _keeps_visibility(whole, child) and _is_supported(survey, child, whole, rest):
                     yield make_step(StepKind.MOVE, child, whole, f"its name begins with {whole.name!r}")
-        elif len(members) < len(children) and not any(rendering.find_by_names(view, ctx, [token])):
+        elif len(members) < len(children) and not any(rendering.find_by_name_keys(view, ctx, [word_key])):
             groups.append(SplitGroup(_get_most_common_word(members), [make_ref(child) for child in members]))
     if groups:
         reason = f"{len(children)} keywords are directly under it"

@@ -51,12 +51,12 @@ class DedupDecision(ModelAnswer):
 class LinkChoices(ModelAnswer):
     """The keywords of an info, and up to five names of keywords that do not exist yet.
 
-    `unclear` counts links to what was not shown.
+    `unknown_targets` counts links to what was not shown.
     """
 
     links: Sequence[tuple[str, RelationType]] = ()
     suggested_names: Sequence[str] = ()
-    unclear: int = 0
+    unknown_targets: int = 0
 
 
 AnswerT = TypeVar("AnswerT", bound=ModelAnswer)
@@ -67,7 +67,7 @@ class KeywordAgent:
 
     Nothing here writes, and nothing raises for a model's answer: a failed question has a default answer with `failure`.
     An answer that names keywords, but only ones that were not shown, has failed.
-    Every answer carries its calls; `note` records the calls of a cancelled descent. The same question about
+    Every answer carries its calls; `record_calls` records those of a cancelled descent. The same question about
     the same keywords is asked once while its answer is in the cache.
     """
 
@@ -76,14 +76,14 @@ class KeywordAgent:
         chat: ChatModel | None,
         recents: RecentMatchesByReader,
         options: TreeOptions,
-        note: NoteCalls = discard_calls,
+        record_calls: NoteCalls = discard_calls,
         cache: ResultCache = NO_CACHE,
     ) -> None:
         self._chat = chat
         self._recents = recents
         self._options = options
         self._cache = cache
-        self.note = note
+        self.record_calls = record_calls
 
     @property
     def available(self) -> bool:
@@ -99,7 +99,7 @@ class KeywordAgent:
         try:
             return await descent.run(views, goal)
         except asyncio.CancelledError:
-            self.note(ctx, conversation.calls)
+            self.record_calls(ctx, conversation.calls)
             raise
 
     async def disambiguate(
@@ -185,7 +185,7 @@ def _parse_link_choices(answer: Mapping[str, Any], choices: NumberedChoices) -> 
     if not isinstance(answer.get("links"), list):
         return None
     links: dict[str, RelationType] = {}
-    unclear = 0
+    unknown_targets = 0
     items = [item for item in list_pointers(answer.get("links"))[:_MAX_LINKS] if isinstance(item, Mapping)]
     for item in items:
         keyword_id = choices.pick(item.get("keyword_id"))
@@ -194,9 +194,9 @@ def _parse_link_choices(answer: Mapping[str, Any], choices: NumberedChoices) -> 
             said = short_text(item.get("relation"), MAX_NAME).upper()
             links.setdefault(keyword_id, next((kind for kind in RelationType if kind == said), RelationType.RELATED))
         else:
-            unclear += bool(list_pointers(item.get("keyword_id")))
-    if unclear and not links:
+            unknown_targets += bool(list_pointers(item.get("keyword_id")))
+    if unknown_targets and not links:
         return None
     texts = (short_text(item, MAX_NAME) for item in list_pointers(answer.get("suggested_names")))
     names = list(dict.fromkeys(name for name in texts if name))[:MAX_SUGGESTED_NAMES]
-    return LinkChoices(list(links.items()), names, unclear, reason=parse_reason(answer))
+    return LinkChoices(list(links.items()), names, unknown_targets, reason=parse_reason(answer))

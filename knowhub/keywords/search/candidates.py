@@ -10,8 +10,8 @@ from knowhub.core.request_context import RequestContext
 from knowhub.keywords import rendering, tree
 from knowhub.keywords.model import KEYWORDS, ROOT_ID, Node
 from knowhub.keywords.ports import KeywordText
-from knowhub.keywords.search.prompts import OutlineLine, PromptCandidate
-from knowhub.keywords.tree import BY_PINYIN, BY_TOKEN, find_by_term
+from knowhub.keywords.search.prompts import NearKeywordIds, OutlineLine, PromptCandidate
+from knowhub.keywords.tree import BY_NAME, BY_PINYIN, find_by_term
 
 MAX_PATH = 400
 MAX_DESCRIPTION = 300
@@ -28,12 +28,14 @@ _UPPER_LEVELS = 2
 
 @dataclass(frozen=True, slots=True)
 class TreePage:
-    """The keywords of one round. `upper` are those of the two levels below the start, without recent matches."""
+    """The keywords of one round. `upper` are those of the two levels below the start, without recent matches.
+
+    `next_offset` is where the next page begins; None if this is the last.
+    """
 
     nodes: Sequence[Node]
     upper: Sequence[Node]
-    has_more: bool
-    next_offset: int
+    next_offset: int | None
 
 
 class VisibleTree:
@@ -63,23 +65,22 @@ class VisibleTree:
         """Return whether a keyword has no visible descendants."""
         return next(self._walk([keyword_id]), None) is None
 
-    def list_first_page(
-        self, near: Sequence[str], recent: Iterable[str], limit: int, meant: Sequence[str] = ()
-    ) -> TreePage:
+    def list_first_page(self, near: NearKeywordIds, recent: Iterable[str], limit: int) -> TreePage:
         """Return what round one shows: keywords near the query, recent matches, and the top of the tree.
 
         The next page begins at the same place whatever was recent, so that its decision can be reused.
         """
         walked = list(islice(self._walk([ROOT_ID]), limit + 1))
-        most = int(limit * _PINNED_SHARE)
-        named = [*near[: most // 2], *meant[: most // 4], *recent, *near]
+        max_pinned = int(limit * _PINNED_SHARE)
+        named = [*near.by_name[: max_pinned // 2], *near.by_text[: max_pinned // 4], *recent, *near.by_name]
         pinned = [node for node in map(self.get_node, named) if node is not None and node.id != ROOT_ID]
-        nodes = {node.id: node for node in list({node.id: node for node in pinned}.values())[:most]}
+        nodes = {node.id: node for node in list({node.id: node for node in pinned}.values())[:max_pinned]}
         for _, node in walked:
             if len(nodes) < limit:
                 nodes.setdefault(node.id, node)
         has_more = len(walked) > limit or any(node.id not in nodes for _, node in walked)
-        return TreePage(list(nodes.values()), _list_upper(walked[:limit]), has_more, max(limit - most, 1))
+        next_offset = max(limit - max_pinned, 1) if has_more else None
+        return TreePage(list(nodes.values()), _list_upper(walked[:limit]), next_offset)
 
     def list_page(
         self, keyword_ids: Sequence[str], limit: int, offset: int = 0, max_chars: float = math.inf
@@ -97,7 +98,8 @@ class VisibleTree:
             if has_more:
                 break
             shown.append((level, node))
-        return TreePage([node for _, node in shown], _list_upper(shown), has_more, offset + len(shown))
+        next_offset = offset + len(shown) if has_more else None
+        return TreePage([node for _, node in shown], _list_upper(shown), next_offset)
 
     def make_outline(self, nodes: Sequence[Node]) -> list[OutlineLine]:
         """Return keywords with all that is above them, each parent before its children."""
@@ -150,12 +152,12 @@ def join_path(names: Sequence[str]) -> str:
     return text if len(text) <= MAX_PATH else f"{text[:_PATH_HEAD]} … {text[_PATH_HEAD + 3 - MAX_PATH :]}"
 
 
-OFFERED = 10
+MAX_BY_NAME = 10
 _MAX_TERMS = 32
 _NODES_PER_TERM = 200
 _MAX_POOL = 1_000
 _MAX_NAMES = 20
-_MAX_TOKEN_CHARS = 48
+_MAX_KEY_CHARS = 48
 _PART_CHARS = range(2, 13)
 _MIN_ASCII_PART_CHARS = 3
 _MIN_ASCII_SHARE = 0.4
@@ -180,11 +182,11 @@ def find_word_candidates(view: View, ctx: RequestContext, text: KeywordText, que
             elif len(found) < _MAX_POOL and node.id != ROOT_ID and ctx.sees(node.audience):
                 found[node.id], scores[node.id] = node, weight
 
-    tokens = [token[:_MAX_TOKEN_CHARS] for token in text.tokens(query)]
-    for token in tokens:
-        add(view.lookup(BY_PINYIN, token)[:_NODES_PER_TERM], _SPELT)
-        for part in _list_parts(token):
-            add(view.lookup(BY_TOKEN, part)[:_NODES_PER_TERM], 0.0)
+    name_keys = [name_key[:_MAX_KEY_CHARS] for name_key in text.name_keys(query)]
+    for name_key in name_keys:
+        add(view.lookup(BY_PINYIN, name_key)[:_NODES_PER_TERM], _SPELT)
+        for part in _list_parts(name_key):
+            add(view.lookup(BY_NAME, part)[:_NODES_PER_TERM], 0.0)
     # A lone digit is shared by too much.
     terms = [term for term in text.terms(query) if len(term) > 1 or not term.isdigit()][:_MAX_TERMS]
     posted = [(term, find_by_term(view, term, _NODES_PER_TERM)) for term in terms]
@@ -192,17 +194,19 @@ def find_word_candidates(view: View, ctx: RequestContext, text: KeywordText, que
         if nodes:
             add(nodes, math.log(1 + _NODES_PER_TERM / len(nodes)))
     for node in found.values():
-        closest = max((_get_overlap(token, own) for token in tokens for own in node.tokens[:_MAX_NAMES]), default=0.0)
+        closest = max(
+            (_get_overlap(name_key, own) for name_key in name_keys for own in node.name_keys[:_MAX_NAMES]), default=0.0
+        )
         scores[node.id] += _WHOLE_NAME * closest
-    return sorted(found.values(), key=lambda node: (-scores[node.id], len(node.terms), node.ordinal))[:OFFERED]
+    return sorted(found.values(), key=lambda node: (-scores[node.id], len(node.terms), node.ordinal))[:MAX_BY_NAME]
 
 
-def _list_parts(token: str) -> Iterator[str]:
-    """Yield the possible names inside `token`."""
+def _list_parts(name_key: str) -> Iterator[str]:
+    """Yield the possible names inside a name."""
     for length in _PART_CHARS:
-        for start in range(len(token) - length + 1):
-            part = token[start : start + length]
-            if part != token and _is_significant(part, token):
+        for start in range(len(name_key) - length + 1):
+            part = name_key[start : start + length]
+            if part != name_key and _is_significant(part, name_key):
                 yield part
 
 

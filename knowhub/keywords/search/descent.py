@@ -131,7 +131,7 @@ class Descent:
                 return self._make_failure(VisibleTree(views(), self._ctx), shown, failed.reason.value)
             # Apply the choice to the current tree.
             visible_tree = VisibleTree(views(), self._ctx)
-            if decision.action is AgentAction.MORE and shown.page.has_more:
+            if decision.action is AgentAction.MORE and shown.page.next_offset is not None:
                 cursor = replace(cursor, offset=shown.page.next_offset)
                 continue
             if decision.action is not AgentAction.JUMP:
@@ -150,7 +150,7 @@ class Descent:
         if cursor.offset:
             page = visible_tree.list_page(cursor.starts, MORE_NAMES, cursor.offset, MORE_CHARS)
         elif is_first:
-            page = visible_tree.list_first_page(goal.near, self._recents.list_newest(self._ctx), limit, goal.meant)
+            page = visible_tree.list_first_page(goal.near, self._recents.list_newest(self._ctx), limit)
         else:
             page = visible_tree.list_page(cursor.starts, limit)
         described = self._options.describe_candidates
@@ -171,11 +171,11 @@ class Descent:
 
         That leaves out recent matches, what is deep, and what is near by meaning: vectors come in the background.
         """
-        nodes = [*filter(None, map(visible_tree.get_node, goal.near)), *page.upper]
+        nodes = [*filter(None, map(visible_tree.get_node, goal.near.by_name)), *page.upper]
         shown = [(node.id, node.version, visible_tree.format_path(node)) for node in nodes]
         parts = (
             goal.intent.value,
-            goal.form or goal.text,
+            goal.normal_form or goal.text,
             goal.aliases,
             goal.description,
             cursor.starts,
@@ -191,9 +191,10 @@ class Descent:
             return cached[0]
         choices = NumberedChoices(shown.choice_ids, also=[node.id for node in shown.path])
         names = [node.name for node in shown.path if node.id != ROOT_ID][-_MAX_PATH_NAMES:]
-        question = prompts.pick_branch(goal, names, shown.candidates, shown.current_idx, has_more=shown.page.has_more)
+        has_more = shown.page.next_offset is not None
+        question = prompts.pick_branch(goal, names, shown.candidates, shown.current_idx, has_more=has_more)
         decision = await self._asking.ask(question, choices.by_idx, lambda data: prompts.parse_decision(data, choices))
-        if not decision.strays:
+        if not decision.has_unknown_targets:
             self._cache.put(shown.key, (decision, _list_versions(visible_tree, decision.targets)))
         return decision
 
@@ -210,7 +211,7 @@ class Descent:
         if found:
             return _make_found(visible_tree, found, decision)
         # An answer without targets means that nothing fits; unknown targets are a failure.
-        if decision.strays or decision.targets:
+        if decision.has_unknown_targets or decision.targets:
             return self._make_failure(visible_tree, shown, FailureReason.FAILURE.value)
         return self._make_missing(visible_tree, shown, decision)
 
@@ -218,10 +219,10 @@ class Descent:
         self, visible_tree: VisibleTree, shown: _PromptState, decision: AgentDecision
     ) -> DescentResult | None:
         targets = decision.targets
-        if not targets and not decision.strays:
+        if not targets and not decision.has_unknown_targets:
             # A jump without targets means that nothing fits.
             return self._make_missing(visible_tree, shown, decision)
-        if decision.strays or self._is_invalid_jump(visible_tree, shown, targets):
+        if decision.has_unknown_targets or self._is_invalid_jump(visible_tree, shown, targets):
             return self._make_failure(visible_tree, shown, INVALID_JUMP)
         if ROOT_ID in targets or not all(visible_tree.is_leaf(keyword_id) for keyword_id in targets):
             return None

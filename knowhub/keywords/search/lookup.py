@@ -9,7 +9,7 @@ from knowhub.core.operation import Store, View
 from knowhub.core.request_context import RequestContext
 from knowhub.keywords import rendering, tree
 from knowhub.keywords.cache import NO_CACHE, ResultCache
-from knowhub.keywords.missed import MissedQuery, make_note
+from knowhub.keywords.missed import MissedQuery, record_missed_query
 from knowhub.keywords.model import (
     INFOS,
     KEYWORDS,
@@ -21,9 +21,9 @@ from knowhub.keywords.model import (
     TreeOptions,
 )
 from knowhub.keywords.search.agent import NO_MODEL, KeywordAgent
-from knowhub.keywords.search.prompts import Goal
-from knowhub.keywords.search.text_search import Nearest, NearKeywords
-from knowhub.keywords.tree import BY_KEYWORD, BY_PINYIN, BY_TOKEN, Info
+from knowhub.keywords.search.prompts import Goal, NearKeywordIds
+from knowhub.keywords.search.text_search import NearKeywords
+from knowhub.keywords.tree import BY_KEYWORD, BY_NAME, BY_PINYIN, Info
 
 EXACT = "exact"
 _EXPANDED_INFOS = 5
@@ -34,7 +34,7 @@ DEGRADED = ("llm",)
 class KeywordSearch:
     """Search over the keywords that the caller sees; hidden keywords count as missing.
 
-    Without `log` no missed query is noted. A cached answer always equals a fresh one: `Invalidation` must receive
+    Without `log` no missed query is recorded. A cached answer always equals a fresh one: `Invalidation` must receive
     every operation.
     """
 
@@ -96,15 +96,15 @@ class KeywordSearch:
         self, ctx: RequestContext, query: str, *, expand: bool, disambiguate: bool
     ) -> KeywordSearchResult:
         await self._store.refresh(ctx.account)
-        request = _SearchRequest(ctx, query, tuple(self._text.tokens(query)))
-        if not request.tokens:
+        request = _SearchRequest(ctx, query, tuple(self._text.name_keys(query)))
+        if not request.name_keys:
             return KeywordSearchResult(SearchStatus.NOT_FOUND, reason="empty_query")
         chooses = disambiguate and self._agent.available
         cached: KeywordSearchResult | None = self._cache.get(request.cache_key)
         if cached is not None and not (chooses and cached.status is SearchStatus.AMBIGUOUS):
             return cached
         view = self._store.view(ctx.account)
-        hits = _join_nodes(view.lookup(BY_TOKEN, token) for token in request.tokens)
+        hits = _join_nodes(view.lookup(BY_NAME, name_key) for name_key in request.name_keys)
         seen = [node for node in hits if ctx.sees(node.audience)]
         if len(seen) > 1 and chooses:
             return await self._disambiguate(request, seen)
@@ -124,7 +124,7 @@ class KeywordSearch:
         seen = rendering.find_by_path(view, ctx, self._text, query) if rendering.SEPARATOR in query else []
         if seen:
             return self._make_answer(view, ctx, seen, "path")[0]
-        spelt = _join_nodes(view.lookup(BY_PINYIN, token) for token in request.tokens)
+        spelt = _join_nodes(view.lookup(BY_PINYIN, name_key) for name_key in request.name_keys)
         seen = [node for node in spelt if ctx.sees(node.audience) and self._has_full_pinyin(view, request, node)]
         return self._match_names(view, request, seen, "pinyin") if seen else None
 
@@ -132,17 +132,17 @@ class KeywordSearch:
         # Many words share their initials, so initials give candidates, never a match.
         row = rendering.get_keyword_row(view, node.id)
         spellings = (spelt for name in (row["name"], *row["aliases"]) for spelt in self._text.spellings(name))
-        return any(spelt in request.tokens for spelt in spellings)
+        return any(spelt in request.name_keys for spelt in spellings)
 
     def _match_names(
         self, view: View, request: "_SearchRequest", nodes: Sequence[Node], reason: str
     ) -> KeywordSearchResult:
-        found, uses = self._make_answer(view, request.ctx, nodes, reason)
+        found, row_ids = self._make_answer(view, request.ctx, nodes, reason)
         # Any change of a keyword of this name invalidates the answer: a hidden keyword may become visible.
-        used = [*dict.fromkeys(uses), *(f"token:{token}" for token in request.tokens)]
-        if len(used) <= rendering.MAX_USES:
+        names = [*dict.fromkeys(row_ids), *(f"name:{name_key}" for name_key in request.name_keys)]
+        if len(names) <= rendering.MAX_DEPENDENCIES:
             rows = (found.node or b"", *found.path, *found.infos, *found.candidates)
-            self._cache.put(request.cache_key, found, [(request.ctx.account, item) for item in used], rows)
+            self._cache.put(request.cache_key, found, [(request.ctx.account, name) for name in names], rows)
         return found
 
     async def _disambiguate(self, request: "_SearchRequest", nodes: Sequence[Node]) -> KeywordSearchResult:
@@ -150,9 +150,9 @@ class KeywordSearch:
         ctx = request.ctx
         view = self._store.view(ctx.account)
         chosen = await self._agent.disambiguate(ctx, view, request.query, nodes, self._options.descent_budget_s)
-        self._agent.note(ctx, chosen.calls)
+        self._agent.record_calls(ctx, chosen.calls)
         view = self._store.view(ctx.account)
-        left = _list_visible_nodes(view, ctx, _ids(nodes))
+        left = _list_visible_nodes(view, ctx, _list_ids(nodes))
         node = next((item for item in left if item.id == chosen.node_id), None)
         if node is not None:
             return self._render_match(view, ctx, node, "disambiguated")[0]
@@ -172,10 +172,10 @@ class KeywordSearch:
         descended = await self._agent.descend(
             ctx,
             lambda: self._store.view(ctx.account),
-            Goal(request.query, near=near.by_name, meant=near.by_text, form=" ".join(request.tokens)),
+            Goal(request.query, near=near, normal_form=request.normal_form),
             self._options.descent_budget_s,
         )
-        self._agent.note(ctx, descended.calls)
+        self._agent.record_calls(ctx, descended.calls)
         view = self._store.view(ctx.account)
         if descended.outcome == "missing":
             found = self._render_near(view, ctx, near, descended.reason)
@@ -183,8 +183,7 @@ class KeywordSearch:
             parent_id, name = descended.suggested_parent_id, descended.suggested_name
             if self._log is not None and descended.calls and descended.failure is None:
                 missed = MissedQuery(request.query, parent_id, name, descended.reason)
-                token = " ".join(request.tokens)
-                self._log.start(ctx, lambda view: make_note(ctx, missed, token, view))
+                self._log.start(ctx, lambda view: record_missed_query(ctx, missed, request.normal_form, view))
             return replace(found, suggested_parent_id=parent_id, suggested_name=name, degraded=degraded)
         nodes = _list_visible_nodes(view, ctx, descended.candidates)
         if nodes:
@@ -210,15 +209,15 @@ class KeywordSearch:
         found = KeywordSearchResult(
             SearchStatus.AMBIGUOUS,
             candidates=_render_nodes(view, ctx, shown),
-            candidate_ids=_ids(shown),
+            candidate_ids=_list_ids(shown),
             reason=reason,
         )
-        uses = [above.id for node in shown for above in tree.get_path(view, node.id)]
+        dependencies = [above.id for node in shown for above in tree.get_path(view, node.id)]
         if not ctx.sees_everything:
             # A hidden info may become visible, and count.
             links = (islice(view.lookup(BY_KEYWORD, node.id), rendering.MAX_SIZE) for node in shown)
-            uses += [link.info_id for of_node in links for link in of_node]
-        return found, uses
+            dependencies += [link.info_id for of_node in links for link in of_node]
+        return found, dependencies
 
     def _add_infos(self, ctx: RequestContext, found: KeywordSearchResult) -> KeywordSearchResult:
         view = self._store.view(ctx.account)
@@ -235,12 +234,12 @@ class KeywordSearch:
         near = await self._near.find(self._store.view(ctx.account), ctx, request.query)
         return self._render_near(self._store.view(ctx.account), ctx, near, reason)
 
-    def _render_near(self, view: View, ctx: RequestContext, near: Nearest, reason: str) -> KeywordSearchResult:
+    def _render_near(self, view: View, ctx: RequestContext, near: NearKeywordIds, reason: str) -> KeywordSearchResult:
         nodes = _list_visible_nodes(view, ctx, [*near.by_name, *near.by_text])
         return KeywordSearchResult(
             SearchStatus.NOT_FOUND,
             candidates=_render_nodes(view, ctx, nodes),
-            candidate_ids=_ids(nodes),
+            candidate_ids=_list_ids(nodes),
             reason=reason,
             degraded=near.degraded,
         )
@@ -258,21 +257,26 @@ class KeywordSearch:
             infos=tuple(rendering.render_first_infos(view, page.shown)),
             reason=reason,
         )
-        return found, [*_ids(tree.get_path(view, node.id)), *page.examined]
+        return found, [*_list_ids(tree.get_path(view, node.id)), *page.examined]
 
 
 @dataclass(frozen=True, slots=True)
 class _SearchRequest:
-    """One query of one caller, with its normal forms."""
+    """One query of one caller, with the keys by which it is looked up."""
 
     ctx: RequestContext
     query: str
-    tokens: tuple[str, ...]
+    name_keys: tuple[str, ...]
+
+    @property
+    def normal_form(self) -> str:
+        """The query without differences of spelling that do not matter."""
+        return " ".join(self.name_keys)
 
     @property
     def cache_key(self) -> str:
         """The key of the answer by name."""
-        return f"exact:{self.ctx.account}:{rendering.make_reader_key(self.ctx.visible)}:{' '.join(self.tokens)}"
+        return f"exact:{self.ctx.account}:{rendering.make_reader_key(self.ctx.visible)}:{self.normal_form}"
 
 
 def _render_nodes(view: View, ctx: RequestContext, nodes: Iterable[Node]) -> tuple[bytes, ...]:
@@ -285,10 +289,10 @@ def _list_visible_nodes(view: View, ctx: RequestContext, keyword_ids: Iterable[s
 
 
 def _join_nodes(found: Iterable[Sequence[Node]]) -> list[Node]:
-    """Join the matches of several tokens, each keyword once, oldest first."""
+    """Join the matches of several keys, each keyword once, oldest first."""
     nodes = {node.id: node for item in found for node in item}
     return sorted(nodes.values(), key=lambda node: node.ordinal)
 
 
-def _ids(nodes: Iterable[Node]) -> list[str]:
+def _list_ids(nodes: Iterable[Node]) -> list[str]:
     return [node.id for node in nodes]

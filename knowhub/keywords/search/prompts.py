@@ -32,20 +32,28 @@ class Intent(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class NearKeywordIds:
+    """The ids of the keywords that come near a query: by their names, and others by description or meaning."""
+
+    by_name: tuple[str, ...] = ()
+    by_text: tuple[str, ...] = ()
+    degraded: Sequence[str] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Goal:
     """What a descent looks for: a query, or the place of a new keyword with its aliases and description.
 
-    `near` are the ids of the keywords that share words with it, `meant` those near it by description or meaning. `form`
-    is its normal form, by which the decisions of a model are cached.
+    `near` are keywords that are shown first. `normal_form` is that of the query, by which the decisions of a model are
+    cached.
     """
 
     text: str
     intent: Intent = Intent.SEARCH
     aliases: tuple[str, ...] = ()
     description: str = ""
-    near: tuple[str, ...] = ()
-    meant: tuple[str, ...] = ()
-    form: str = ""
+    near: NearKeywordIds = NearKeywordIds()
+    normal_form: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -334,14 +342,14 @@ class AgentAction(StrEnum):
 class AgentDecision:
     """A parsed answer to `pick_branch`: `targets` are the ids of the candidates that its action names.
 
-    `strays` says that it also named unknown candidates.
+    `has_unknown_targets` says that it also named what it was not shown.
     """
 
     action: AgentAction
     targets: tuple[str, ...] = ()
     suggest_name: str | None = None
     reason: str = ""
-    strays: bool = False
+    has_unknown_targets: bool = False
 
 
 def parse_decision(answer: object, choices: NumberedChoices) -> AgentDecision | None:
@@ -367,5 +375,5 @@ def parse_decision(answer: object, choices: NumberedChoices) -> AgentDecision | 
         targets=targets if is_ambiguous or listed else targets[:1],
         suggest_name=short_text(answer.get("suggest_name"), MAX_NAME) or None,
         reason=parse_reason(answer),
-        strays=any(choices.pick(item) is None for item in named),
+        has_unknown_targets=any(choices.pick(item) is None for item in named),
     )

@@ -1,18 +1,16 @@
 """Search over the texts of the tree: names and descriptions of keywords, and infos, by words and by meaning."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-
 from knowhub.core.operation import View
 from knowhub.core.recall import MAX_QUERY_CHARS, SearchHit, SearchHits, SearchIndex, get_visible_lag
 from knowhub.core.request_context import RequestContext
 from knowhub.core.scopes import visibility_facets
 from knowhub.keywords.model import INFOS, KEYWORDS, ROOT_ID, Node
 from knowhub.keywords.ports import KeywordText
-from knowhub.keywords.search.candidates import OFFERED, find_word_candidates
+from knowhub.keywords.search.candidates import MAX_BY_NAME, find_word_candidates
+from knowhub.keywords.search.prompts import NearKeywordIds
 from knowhub.keywords.tree import Info
 
-MEANT = 5
+MAX_BY_TEXT = 5
 EVERYTHING = frozenset({KEYWORDS, INFOS})
 ONLY_KEYWORDS = frozenset({KEYWORDS})
 
@@ -49,15 +47,6 @@ class TreeTextSearch:
         return SearchHits([hit for hit in hits if hit.score >= floor], lag, found.degraded)
 
 
-@dataclass(frozen=True, slots=True)
-class Nearest:
-    """The ids of the keywords that come near a query: by their names, and others by description or meaning."""
-
-    by_name: tuple[str, ...] = ()
-    by_text: tuple[str, ...] = ()
-    degraded: Sequence[str] = ()
-
-
 class NearKeywords:
     """Finds the keywords that come near a query. Without `texts` these are those that share words with it."""
 
@@ -65,11 +54,11 @@ class NearKeywords:
         self.rules = rules
         self.texts = texts
 
-    async def find(self, view: View, ctx: RequestContext, query: str) -> Nearest:
+    async def find(self, view: View, ctx: RequestContext, query: str) -> NearKeywordIds:
         """Return up to ten keywords by their names, and up to five more by their texts."""
         by_name = tuple(node.id for node in find_word_candidates(view, ctx, self.rules, query))
         if self.texts is None:
-            return Nearest(by_name)
-        found = await self.texts.find(ctx, query, OFFERED + MEANT, ONLY_KEYWORDS)
+            return NearKeywordIds(by_name)
+        found = await self.texts.find(ctx, query, MAX_BY_NAME + MAX_BY_TEXT, ONLY_KEYWORDS)
         by_text = tuple(hit.summary.id for hit in found.hits if hit.summary.id not in by_name)
-        return Nearest(by_name, by_text[:MEANT], found.degraded)
+        return NearKeywordIds(by_name, by_text[:MAX_BY_TEXT], found.degraded)

@@ -7,8 +7,8 @@ from pydantic import AfterValidator, BeforeValidator, Field, StringConstraints, 
 
 from knowhub.context import uri
 from knowhub.context.commit import commit_checks
-from knowhub.context.commit.current_memories import DEFAULT_TOKENS
 from knowhub.context.commit_model import CommitOptions, SessionCommit, UsedTool
+from knowhub.context.current_memories import DEFAULT_TOKENS
 from knowhub.context.model import Level, MemoryCategory
 from knowhub.context.search_model import MemoryLimits
 from knowhub.context.service import MAX_DEPTH
@@ -52,7 +52,7 @@ def _check_timestamp(text: str) -> str:
 
 def _check_name(text: str) -> str:
     # Of a name that no URI could hold nothing could be kept.
-    uri.segment(text)
+    uri.encode_segment(text)
     return text
 
 

@@ -44,7 +44,7 @@ class Account:
         return str(saved.record["id"])
 
     async def save_info(self, content: str, info_id: str) -> str:
-        row = info_rules.new_info_row(NewInfo(content), info_id, self.clock.now(), local())
+        row = info_rules.make_info_row(NewInfo(content), info_id, self.clock.now(), local())
         write = info_rules.write_info(row)
         await self.store.commit("default", "user:local", lambda _: Draft("create_info", [write]))
         self.clock.advance(1)

@@ -4,14 +4,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from knowhub.context.commit.session_node import (
-    MAX_ABSTRACT,
-    MAX_OVERVIEW,
-    SessionLine,
-    choose_lines,
-    summarize_lines,
-    summarize_session,
-)
+from knowhub.context.commit.session_summary import SessionLine, choose_lines, summarize_lines, summarize_session
+from knowhub.context.texts import MAX_ABSTRACT, MAX_OVERVIEW
 from knowhub.conversations.messages import Message
 from tests.context_commits import agent_message, tool_message, user_message
 
@@ -83,12 +77,12 @@ rS6tU7vW8xY9zA0bC1dE2fG3hI4jK5lM6nO7pQ8rS9tU0vW1xY2zA3bC4dE5fG6h
     ],
 )
 def test_summaries_contain_no_part_of_a_multiline_credential(said: str, parts: tuple[str, ...]) -> None:
-    told = "".join(
+    summaries = "".join(
         summarize_session([user_message(said), agent_message(said), user_message("The billing database is up.")])
     )
 
-    assert [part for part in parts if part in told] == []
-    assert "billing" in told
+    assert [part for part in parts if part in summaries] == []
+    assert "billing" in summaries
 
 
 @pytest.mark.parametrize(

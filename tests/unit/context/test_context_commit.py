@@ -22,15 +22,15 @@ TALK = (
 
 
 async def test_the_session_node_has_message_count_times_and_roles() -> None:
-    desk = CommitBench()
+    bench = CommitBench()
 
-    await desk.commit(*TALK)
-    await desk.commit(user_message("Goodbye, see you at the station.", "m4", "2026-05-09T08:00:00+02:00"))
+    await bench.commit(*TALK)
+    await bench.commit(user_message("Goodbye, see you at the station.", "m4", "2026-05-09T08:00:00+02:00"))
 
-    node = desk.node(SESSION)
+    node = bench.node(SESSION)
     assert node is not None
-    told = {name: node["metadata"][name] for name in ("message_count", "first_at", "last_at", "roles", "committed")}
-    assert told == {
+    figures = {name: node["metadata"][name] for name in ("message_count", "first_at", "last_at", "roles", "committed")}
+    assert figures == {
         "message_count": 4,
         "first_at": "2026-05-08T10:00:00Z",
         "last_at": "2026-05-09T08:00:00+02:00",
@@ -42,25 +42,25 @@ async def test_the_session_node_has_message_count_times_and_roles() -> None:
 
 
 async def test_a_forgotten_message_is_not_committed_again() -> None:
-    desk = CommitBench()
-    await desk.commit(*TALK)
-    await delete_rows(desk, f"{SESSION}/m1")
+    bench = CommitBench()
+    await bench.commit(*TALK)
+    await delete_rows(bench, f"{SESSION}/m1")
 
-    again = await desk.commit(*TALK, user_message("One more.", "m4"))
+    again = await bench.commit(*TALK, user_message("One more.", "m4"))
 
     assert again.stats["messages"] == {"received": 4, "blank": 0, "added": 1, "known": 2, "forgotten": 1}
-    assert [row["message_id"] for row in desk.parts()] == ["m2", "m3", "m4"]
+    assert [row["message_id"] for row in bench.parts()] == ["m2", "m3", "m4"]
 
 
 async def test_a_deleted_session_restarts_with_new_messages_only() -> None:
-    desk = CommitBench()
-    await desk.commit(*TALK)
-    await delete_rows(desk, SESSION, *(row["id"] for row in desk.parts()))
+    bench = CommitBench()
+    await bench.commit(*TALK)
+    await delete_rows(bench, SESSION, *(row["id"] for row in bench.parts()))
 
-    same = await desk.commit(*TALK)
-    more = await desk.commit(*TALK, user_message("One more thing to say.", "m4"))
+    same = await bench.commit(*TALK)
+    more = await bench.commit(*TALK, user_message("One more thing to say.", "m4"))
 
-    node = desk.node(SESSION)
+    node = bench.node(SESSION)
     assert node is not None
     assert (same.status, more.stats["messages"]["forgotten"]) == ("unchanged", 3)
     assert (node["metadata"]["message_count"], node["abstract"]) == (1, "user: One more thing to say.")
@@ -68,13 +68,13 @@ async def test_a_deleted_session_restarts_with_new_messages_only() -> None:
 
 
 async def test_a_deleted_event_stays_deleted_and_a_topic_restarts() -> None:
-    desk = CommitBench()
-    await desk.commit(*TALK)
-    event, topic = desk.of(MemoryCategory.EVENTS)[0]["id"], desk.of(MemoryCategory.PREFERENCES)[0]["id"]
-    await delete_rows(desk, event, topic)
+    bench = CommitBench()
+    await bench.commit(*TALK)
+    event, topic = bench.of(MemoryCategory.EVENTS)[0]["id"], bench.of(MemoryCategory.PREFERENCES)[0]["id"]
+    await delete_rows(bench, event, topic)
 
     said_again = replace(TALK[2], message_id="m9")
-    result = await desk.commit(said_again)
+    result = await bench.commit(said_again)
 
     by_uri = {item.uri: item for item in result.write_results}
     assert by_uri[event].action is WriteAction.SKIP
@@ -85,13 +85,13 @@ async def test_a_deleted_event_stays_deleted_and_a_topic_restarts() -> None:
 
 async def test_concurrent_commits_of_eight_sessions_all_reach_the_profile(tmp_path: Path) -> None:
     store = open_files(tmp_path)
-    desk = CommitBench(store=store)
+    bench = CommitBench(store=store)
     spoken = ["name", "timezone", "email", "employer", "home town", "address", "birthday", "native language"]
 
     results = await asyncio.gather(
-        *(desk.commit(user_message(f"My {item} is Ben."), session_id=f"s{at}") for at, item in enumerate(spoken))
+        *(bench.commit(user_message(f"My {item} is Ben."), session_id=f"s{at}") for at, item in enumerate(spoken))
     )
-    profile = desk.nodes()["profile"]
+    profile = bench.nodes()["profile"]
     await store.close()
 
     assert {result.status for result in results} == {"committed"}
@@ -100,19 +100,19 @@ async def test_concurrent_commits_of_eight_sessions_all_reach_the_profile(tmp_pa
 
 
 async def test_unwritten_directories_are_reported_as_degraded() -> None:
-    desk = CommitBench()
-    desk.directories.is_well = False
+    bench = CommitBench()
+    bench.directories.is_well = False
 
-    result = await desk.commit(*TALK)
+    result = await bench.commit(*TALK)
 
     assert (result.status, list(result.degraded)) == ("committed", ["directories"])
-    assert len(desk.parts()) == 3
+    assert len(bench.parts()) == 3
 
 
 async def test_plans_name_the_fields_and_source_messages_they_write() -> None:
-    desk = CommitBench()
+    bench = CommitBench()
 
-    result = await desk.commit(user_message("My name is Li.", "m1"), user_message("I live in Bonn.", "m2"))
+    result = await bench.commit(user_message("My name is Li.", "m1"), user_message("I live in Bonn.", "m2"))
 
     session, *drinks = [plan.node_patch for plan in result.plans]
     assert session["fields"] == ["abstract", "category", "content", "context_type", "metadata", "overview"]
@@ -120,7 +120,7 @@ async def test_plans_name_the_fields_and_source_messages_they_write() -> None:
     assert (
         drinks[0]["chars"]["content"]
         < drinks[1]["chars"]["content"]
-        == len(desk.of(MemoryCategory.PROFILE)[0]["content"])
+        == len(bench.of(MemoryCategory.PROFILE)[0]["content"])
     )
     assert all({"content", "metadata"} <= set(drink["fields"]) for drink in drinks)
 
@@ -135,30 +135,30 @@ async def test_statements_in_one_commit_equal_statements_in_many() -> None:
 
     layers = ("id", "abstract", "overview", "content")
     made, others = (
-        sorted([row[name] for name in layers] for row in desk.of(MemoryCategory.PREFERENCES))
-        for desk in (together, apart)
+        sorted([row[name] for name in layers] for row in bench.of(MemoryCategory.PREFERENCES))
+        for bench in (together, apart)
     )
     assert made == others
     assert len(made) == 60
 
 
 async def test_adding_a_source_keeps_edited_text() -> None:
-    desk = CommitBench()
-    await desk.commit(user_message("I love oolong tea.", "m1"))
-    row = desk.of(MemoryCategory.PREFERENCES)[0]
+    bench = CommitBench()
+    await bench.commit(user_message("I love oolong tea.", "m1"))
+    row = bench.of(MemoryCategory.PREFERENCES)[0]
     edited = {**row, "abstract": "Tea, by my own words.", "version": row["version"] + 1}
-    await desk.store.commit("default", "user:li", lambda _: Draft("edit_memory", [Write(NODES, row["id"], edited)]))
+    await bench.store.commit("default", "user:li", lambda _: Draft("edit_memory", [Write(NODES, row["id"], edited)]))
 
-    await desk.commit(user_message("I love oolong tea!", "m2"))
+    await bench.commit(user_message("I love oolong tea!", "m2"))
 
-    after = desk.of(MemoryCategory.PREFERENCES)[0]
+    after = bench.of(MemoryCategory.PREFERENCES)[0]
     assert (after["abstract"], len(after["metadata"]["message_ids"])) == ("Tea, by my own words.", 2)
 
 
 async def test_an_answer_quotes_long_messages_in_part() -> None:
-    desk = CommitBench()
+    bench = CommitBench()
 
-    result = await desk.commit(user_message("word " * 50_000, "m1"), extract=False)
+    result = await bench.commit(user_message("word " * 50_000, "m1"), extract=False)
 
     assert len(result.archive.recent_messages[0].content) <= 1_000
-    assert len(desk.parts()[0]["content"]) == 250_000
+    assert len(bench.parts()[0]["content"]) == 250_000

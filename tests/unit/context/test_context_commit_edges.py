@@ -15,16 +15,16 @@ TALK = (
 
 
 async def test_a_session_of_two_thousand_messages_is_one_operation() -> None:
-    desk = CommitBench()
+    bench = CommitBench()
 
-    result = await desk.commit(*(user_message(f"Line {number} of a long talk.") for number in range(2_000)))
+    result = await bench.commit(*(user_message(f"Line {number} of a long talk.") for number in range(2_000)))
 
     assert result.stats["messages"]["added"] == 2_000
-    assert desk.store.last_seq == 1
+    assert bench.store.last_seq == 1
 
 
 async def test_calls_of_tools_are_counted_once_however_often_they_are_sent() -> None:
-    desk = CommitBench()
+    bench = CommitBench()
     calls = [
         tool_use("grep", ok=True, seconds=1.0),
         tool_use("grep", ok=True, seconds=1.0),
@@ -32,11 +32,11 @@ async def test_calls_of_tools_are_counted_once_however_often_they_are_sent() -> 
     ]
     messages = (user_message("Please search.", "m1"), tool_message("18 degrees", "weather", "t1"))
 
-    await desk.commit(*messages, used_tools=calls)
-    again = await desk.commit(*messages, used_tools=calls)
-    more = await desk.commit(*messages, used_tools=[*calls, tool_use("review", kind="skill", call_id="c9")])
+    await bench.commit(*messages, used_tools=calls)
+    again = await bench.commit(*messages, used_tools=calls)
+    more = await bench.commit(*messages, used_tools=[*calls, tool_use("review", kind="skill", call_id="c9")])
 
-    nodes = desk.nodes()
+    nodes = bench.nodes()
     stats = nodes["tools/grep"]["metadata"]["stats"]
     assert {name: stats[name] for name in ("calls", "success", "failure", "total_seconds")} == {
         "calls": 3,
@@ -51,20 +51,20 @@ async def test_calls_of_tools_are_counted_once_however_often_they_are_sent() -> 
 
 
 async def test_a_call_note_with_a_credential_is_dropped_and_the_call_counted() -> None:
-    desk = CommitBench()
+    bench = CommitBench()
 
-    await desk.commit(*TALK, used_tools=[tool_use("login", ok=False, note="password is hunter2secret9!")])
+    await bench.commit(*TALK, used_tools=[tool_use("login", ok=False, note="password is hunter2secret9!")])
 
-    assert desk.nodes()["tools/login"]["metadata"]["stats"]["calls"] == 1
-    assert "hunter2" not in str(desk.nodes())
+    assert bench.nodes()["tools/login"]["metadata"]["stats"]["calls"] == 1
+    assert "hunter2" not in str(bench.nodes())
 
 
 async def test_a_tool_message_of_a_named_call_is_not_counted_again() -> None:
-    desk = CommitBench()
+    bench = CommitBench()
 
-    await desk.commit(tool_message("found 3", "grep", "t1"), used_tools=[tool_use("grep", seconds=0.5)])
+    await bench.commit(tool_message("found 3", "grep", "t1"), used_tools=[tool_use("grep", seconds=0.5)])
 
-    assert desk.nodes()["tools/grep"]["metadata"]["stats"]["calls"] == 1
+    assert bench.nodes()["tools/grep"]["metadata"]["stats"]["calls"] == 1
 
 
 OWN = ["search_memory", "read_memory", "commit_session", "knowledge_search", "mcp__knowhub__search_memory"]
@@ -72,20 +72,20 @@ OWN = ["search_memory", "read_memory", "commit_session", "knowledge_search", "mc
 
 @pytest.mark.parametrize("name", OWN)
 async def test_calls_of_knowhubs_own_tools_are_not_remembered(name: str) -> None:
-    desk = CommitBench()
+    bench = CommitBench()
 
-    answered = await desk.commit(tool_message("found 3 memories", name, "t1"), tool_message("found 3", "grep", "t2"))
-    named = await desk.commit(*TALK, used_tools=[tool_use(name), tool_use("deploy", kind="skill")])
+    answered = await bench.commit(tool_message("found 3 memories", name, "t1"), tool_message("found 3", "grep", "t2"))
+    named = await bench.commit(*TALK, used_tools=[tool_use(name), tool_use("deploy", kind="skill")])
 
     assert (answered.status, named.status) == ("committed", "committed")
-    counted = {node for node in desk.nodes() if node.startswith(("tools/", "skills/"))}
+    counted = {node for node in bench.nodes() if node.startswith(("tools/", "skills/"))}
     assert counted == {"tools/grep", "skills/deploy"}
-    assert desk.parts()[0]["content"] == "found 3 memories"
+    assert bench.parts()[0]["content"] == "found 3 memories"
 
 
 async def test_a_skill_named_like_an_own_tool_is_counted() -> None:
-    desk = CommitBench()
+    bench = CommitBench()
 
-    await desk.commit(*TALK, used_tools=[tool_use("recall", kind="skill")])
+    await bench.commit(*TALK, used_tools=[tool_use("recall", kind="skill")])
 
-    assert desk.nodes()["skills/recall"]["metadata"]["stats"]["calls"] == 1
+    assert bench.nodes()["skills/recall"]["metadata"]["stats"]["calls"] == 1

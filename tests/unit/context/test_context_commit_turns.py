@@ -24,41 +24,41 @@ _WORDS = st.sampled_from(["ok", "go on", "run it", "done", "yes"])
 _SAID = st.lists(st.tuples(st.sampled_from(["user", "assistant"]), _WORDS), min_size=1, max_size=12)
 
 
-def _texts(desk: CommitBench) -> list[str]:
-    return [row["content"] for row in desk.parts()]
+def _texts(bench: CommitBench) -> list[str]:
+    return [row["content"] for row in bench.parts()]
 
 
 async def test_a_retry_of_the_last_turn_and_of_the_whole_adds_nothing() -> None:
-    desk = CommitBench()
-    await desk.commit(*TESTS)
-    await desk.commit(*DEPLOY)
+    bench = CommitBench()
+    await bench.commit(*TESTS)
+    await bench.commit(*DEPLOY)
 
-    turn = await desk.commit(*DEPLOY)
-    whole = await desk.commit(*TESTS, *DEPLOY)
+    turn = await bench.commit(*DEPLOY)
+    whole = await bench.commit(*TESTS, *DEPLOY)
 
     assert (turn.status, whole.status) == ("unchanged", "unchanged")
 
 
 async def test_an_overlapping_window_adds_only_new_messages() -> None:
-    desk = CommitBench()
-    await desk.commit(*TESTS, *DEPLOY)
+    bench = CommitBench()
+    await bench.commit(*TESTS, *DEPLOY)
 
-    await desk.commit(*DEPLOY, user_message("thanks"))
+    await bench.commit(*DEPLOY, user_message("thanks"))
 
-    assert _texts(desk)[3:] == ["ok", "thanks"]
+    assert _texts(bench)[3:] == ["ok", "thanks"]
 
 
 async def test_a_list_with_the_same_start_but_another_end_is_appended() -> None:
-    desk = CommitBench()
-    await desk.commit(user_message("hi"), agent_message("Hello!"), user_message("run it"), agent_message("ok"))
+    bench = CommitBench()
+    await bench.commit(user_message("hi"), agent_message("Hello!"), user_message("run it"), agent_message("ok"))
 
-    await desk.commit(user_message("hi"), agent_message("Back again?"))
+    await bench.commit(user_message("hi"), agent_message("Back again?"))
 
-    assert _texts(desk) == ["hi", "Hello!", "run it", "ok", "hi", "Back again?"]
+    assert _texts(bench) == ["hi", "Hello!", "run it", "ok", "hi", "Back again?"]
 
 
 async def test_a_message_id_aligns_the_messages_around_it() -> None:
-    desk = CommitBench()
+    bench = CommitBench()
     talk = [
         user_message("run", "u1"),
         agent_message("ok"),
@@ -68,69 +68,69 @@ async def test_a_message_id_aligns_the_messages_around_it() -> None:
         agent_message("ok"),
     ]
     for at in range(0, len(talk), 2):
-        await desk.commit(*talk[at : at + 2])
+        await bench.commit(*talk[at : at + 2])
 
-    late = await desk.commit(agent_message("ok"), *talk[2:4])
-    new = await desk.commit(user_message("end", "u4"), agent_message("ok"))
+    late = await bench.commit(agent_message("ok"), *talk[2:4])
+    new = await bench.commit(user_message("end", "u4"), agent_message("ok"))
 
     assert (late.status, new.stats["messages"]["added"]) == ("unchanged", 2)
-    assert _texts(desk) == [item.content for item in talk] + ["end", "ok"]
+    assert _texts(bench) == [item.content for item in talk] + ["end", "ok"]
 
 
 async def test_forgotten_messages_without_ids_return_only_in_a_new_turn() -> None:
-    desk = CommitBench()
-    await desk.commit(*TESTS)
-    await delete_rows(desk, desk.parts()[1]["id"])
+    bench = CommitBench()
+    await bench.commit(*TESTS)
+    await delete_rows(bench, bench.parts()[1]["id"])
 
-    again = await desk.commit(*TESTS, user_message("next"))
-    await desk.commit(*DEPLOY)
+    again = await bench.commit(*TESTS, user_message("next"))
+    await bench.commit(*DEPLOY)
 
     assert again.stats["messages"] == {"received": 3, "blank": 0, "added": 1, "known": 1, "forgotten": 1}
-    assert _texts(desk) == ["run the tests please", "next", "now deploy it please", "ok"]
+    assert _texts(bench) == ["run the tests please", "next", "now deploy it please", "ok"]
 
 
 async def test_a_transcript_without_the_forgotten_message_is_a_repetition() -> None:
-    desk = CommitBench()
-    await desk.commit(user_message("a"), user_message("ok"), user_message("b"))
-    await delete_rows(desk, desk.parts()[1]["id"])
+    bench = CommitBench()
+    await bench.commit(user_message("a"), user_message("ok"), user_message("b"))
+    await delete_rows(bench, bench.parts()[1]["id"])
 
-    await desk.commit(user_message("a"), user_message("b"), user_message("ok"))
+    await bench.commit(user_message("a"), user_message("b"), user_message("ok"))
 
-    assert _texts(desk) == ["a", "b", "ok"]
+    assert _texts(bench) == ["a", "b", "ok"]
 
 
 async def test_messages_removed_by_an_undo_return_without_ids() -> None:
-    desk = CommitBench()
-    await desk.commit(*TESTS)
-    before = desk.parts()
-    await delete_rows(desk, *[row["id"] for row in before], SESSION, is_forgotten=False)
+    bench = CommitBench()
+    await bench.commit(*TESTS)
+    before = bench.parts()
+    await delete_rows(bench, *[row["id"] for row in before], SESSION, is_forgotten=False)
 
-    await desk.commit(*TESTS)
+    await bench.commit(*TESTS)
 
-    assert [(row["id"], row["number"]) for row in desk.parts()] == [(row["id"], row["number"]) for row in before]
+    assert [(row["id"], row["number"]) for row in bench.parts()] == [(row["id"], row["number"]) for row in before]
 
 
 async def test_a_client_id_like_a_server_id_overwrites_no_message() -> None:
-    desk = CommitBench()
-    await desk.commit(user_message("ok"))
-    name = desk.parts()[0]["id"].rpartition("/")[2]
+    bench = CommitBench()
+    await bench.commit(user_message("ok"))
+    name = bench.parts()[0]["id"].rpartition("/")[2]
 
-    await desk.commit(user_message("first"), Message("user", "ok", message_id=f"{name[:-1]}1"), user_message("ok"))
+    await bench.commit(user_message("first"), Message("user", "ok", message_id=f"{name[:-1]}1"), user_message("ok"))
 
-    assert _texts(desk) == ["ok", "first", "ok", "ok"]
+    assert _texts(bench) == ["ok", "first", "ok", "ok"]
 
 
 @given(_SAID, st.data())
 async def test_a_split_transcript_with_times_is_stored_whole(said: list[tuple[str, str]], data: st.DataObject) -> None:
     talk = [Message(role, text, timestamp=f"2026-05-08T10:00:{at:02}Z") for at, (role, text) in enumerate(said)]
     cuts = sorted(data.draw(st.sets(st.integers(0, len(talk)))) | {0, len(talk)})
-    desk = CommitBench()
+    bench = CommitBench()
 
     for begins, ends in pairwise(cuts):
-        await desk.commit(*talk[begins:ends], extract=False)
-        await desk.commit(*talk[:ends], extract=False)
+        await bench.commit(*talk[begins:ends], extract=False)
+        await bench.commit(*talk[:ends], extract=False)
 
-    assert _texts(desk) == [text for _, text in said]
+    assert _texts(bench) == [text for _, text in said]
 
 
 def _append_new(session: list[str], sent: list[str]) -> list[str]:
@@ -165,27 +165,27 @@ def test_turns_with_distinct_first_messages_are_all_kept(turns: list[list[str]])
 
 
 async def test_calls_without_ids_count_once_per_turn() -> None:
-    desk = CommitBench()
+    bench = CommitBench()
     for number in range(3):
-        await desk.commit(user_message(f"turn {number}", f"t{number}"), used_tools=[tool_use("grep")])
+        await bench.commit(user_message(f"turn {number}", f"t{number}"), used_tools=[tool_use("grep")])
 
-    again = await desk.commit(user_message("turn 2", "t2"), used_tools=[tool_use("grep")])
+    again = await bench.commit(user_message("turn 2", "t2"), used_tools=[tool_use("grep")])
 
     assert again.status == "unchanged"
-    assert desk.nodes()["tools/grep"]["metadata"]["stats"]["calls"] == 3
+    assert bench.nodes()["tools/grep"]["metadata"]["stats"]["calls"] == 3
 
 
 async def test_a_summary_is_made_anew_when_a_session_has_grown_by_a_tenth() -> None:
-    desk = CommitBench()
+    bench = CommitBench()
     topics = ["apricots", "bicycles", "cameras"]
-    await desk.commit(*(user_message(f"We talked about {topics[0]} number {n}.", f"a{n}") for n in range(40)))
-    first = desk.node(SESSION)
-    await desk.commit(*(user_message(f"{topics[1]} and more {topics[1]}, number {n}.", f"b{n}") for n in range(3)))
-    kept = desk.node(SESSION)
+    await bench.commit(*(user_message(f"We talked about {topics[0]} number {n}.", f"a{n}") for n in range(40)))
+    first = bench.node(SESSION)
+    await bench.commit(*(user_message(f"{topics[1]} and more {topics[1]}, number {n}.", f"b{n}") for n in range(3)))
+    kept = bench.node(SESSION)
 
-    await desk.commit(user_message(f"The last word is {topics[2]}.", "c1"))
+    await bench.commit(user_message(f"The last word is {topics[2]}.", "c1"))
 
-    made = desk.node(SESSION)
+    made = bench.node(SESSION)
     assert first is not None
     assert kept is not None
     assert made is not None
@@ -196,26 +196,26 @@ async def test_a_summary_is_made_anew_when_a_session_has_grown_by_a_tenth() -> N
 
 
 async def test_what_a_person_wrote_of_a_session_stays_when_it_goes_on() -> None:
-    desk = CommitBench()
-    await desk.commit(user_message("We plan the summer fair.", "m1"))
-    before = desk.node(SESSION)
+    bench = CommitBench()
+    await bench.commit(user_message("We plan the summer fair.", "m1"))
+    before = bench.node(SESSION)
     assert before is not None
     edited = {**before, "abstract": "The fair, my words.", "metadata": {**before["metadata"], BY: BY_PERSON}}
-    await desk.store.commit("default", "user:li", lambda _: Draft("edit", [Write(NODES, SESSION, edited)]))
+    await bench.store.commit("default", "user:li", lambda _: Draft("edit", [Write(NODES, SESSION, edited)]))
 
-    await desk.commit(user_message("The tents are ordered.", "m2"))
+    await bench.commit(user_message("The tents are ordered.", "m2"))
 
-    after = desk.node(SESSION)
+    after = bench.node(SESSION)
     assert after is not None
     assert (after["abstract"], after["metadata"]["message_count"]) == ("The fair, my words.", 2)
 
 
 async def test_calls_are_noted_with_their_message_and_known_when_it_is_forgotten() -> None:
-    desk = CommitBench()
+    bench = CommitBench()
     first, second = user_message("one", "m1"), user_message("two", "m2")
-    await desk.commit(first, used_tools=[tool_use("grep", call_id="c1")])
-    await desk.commit(second, used_tools=[tool_use("grep", call_id="c2")])
-    summary = find_memory(desk.store.view("default"), f"{SESSION}/m2")
+    await bench.commit(first, used_tools=[tool_use("grep", call_id="c1")])
+    await bench.commit(second, used_tools=[tool_use("grep", call_id="c2")])
+    summary = find_memory(bench.store.view("default"), f"{SESSION}/m2")
     assert summary is not None
 
     def decide(view: View) -> Draft:
@@ -223,10 +223,10 @@ async def test_calls_are_noted_with_their_message_and_known_when_it_is_forgotten
         row = {**(view.get(PARTS, summary.uri) or {}), "deleted": True, "forgotten": True}
         return Draft("forget", [*writes, Write(PARTS, summary.uri, row)])
 
-    await desk.store.commit("default", "user:li", decide)
-    again = await desk.commit(
+    await bench.store.commit("default", "user:li", decide)
+    again = await bench.commit(
         first, second, used_tools=[tool_use("grep", call_id="c1"), tool_use("grep", call_id="c2")]
     )
 
     assert again.status == "unchanged"
-    assert desk.nodes()["tools/grep"]["metadata"]["stats"]["calls"] == 2
+    assert bench.nodes()["tools/grep"]["metadata"]["stats"]["calls"] == 2

@@ -12,8 +12,8 @@ OVER = ("abstract", "overview")
 
 
 async def test_layers_recomputed_from_content_equal_the_committed_layers() -> None:
-    desk = CommitBench()
-    await desk.commit(
+    bench = CommitBench()
+    await bench.commit(
         user_message("My sister Maria lives in Porto. I love oolong tea. I'm a nurse.", "m1", "2026-05-08T10:00:00Z"),
         user_message("On 12 June I see the dentist with Maria.", "m2", "2026-05-08T10:01:00Z"),
         tool_message("18 degrees", "weather", "t1"),
@@ -24,7 +24,7 @@ async def test_layers_recomputed_from_content_equal_the_committed_layers() -> No
         ],
     )
 
-    made = {name: row for name, row in desk.nodes().items() if row["category"] != MemoryCategory.SESSIONS}
+    made = {name: row for name, row in bench.nodes().items() if row["category"] != MemoryCategory.SESSIONS}
 
     assert {
         MemoryCategory.PROFILE,
@@ -34,19 +34,19 @@ async def test_layers_recomputed_from_content_equal_the_committed_layers() -> No
         MemoryCategory.SKILLS,
     } <= {row["category"] for row in made.values()}
     for name, row in made.items():
-        told = memory_page.complete_layers(
+        layers = memory_page.complete_layers(
             MemoryCategory(row["category"]), {"content": ""}, {"content": row["content"]}
         )
-        assert all(told[layer] == row[layer] for layer in OVER), name
+        assert all(layers[layer] == row[layer] for layer in OVER), name
 
 
 @pytest.mark.parametrize("category", [item for item in MemoryCategory if item is not MemoryCategory.SESSIONS])
 def test_edited_text_is_in_every_layer(category: MemoryCategory) -> None:
     content = "She moved to Lima.\n\nSince May."
-    told = memory_page.complete_layers(category, {"content": ""}, {"content": content})
+    layers = memory_page.complete_layers(category, {"content": ""}, {"content": content})
 
-    assert told["abstract"].startswith("She moved to Lima.")
-    assert told["overview"].split() == ["She", "moved", "to", "Lima.", "Since", "May."]
+    assert layers["abstract"].startswith("She moved to Lima.")
+    assert layers["overview"].split() == ["She", "moved", "to", "Lima.", "Since", "May."]
 
 
 @pytest.mark.parametrize(

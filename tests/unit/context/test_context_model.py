@@ -68,7 +68,7 @@ def test_each_written_row_makes_one_index_event() -> None:
     gone = Change(PARTS, f"{SESSION}/m1", make_part(), make_part(deleted=True))
     other = Change("knowledge", "k", None, {"id": "k"})
 
-    asked = events.events_of("default", 1, START, [made, gone, other])
+    asked = events.list_events("default", 1, START, [made, gone, other])
 
     assert [(item.event_type, item.uri) for item in asked] == [
         (EventType.UPSERT_CONTEXT, PROFILE),
@@ -80,11 +80,14 @@ def test_each_written_row_makes_one_index_event() -> None:
 
 
 def test_a_move_is_one_event_and_a_repeated_deletion_none() -> None:
-    moved = Change(NODES, PROFILE, None, li_row(moved_from="ctx://default/users/old/memories/profile"))
+    old = "ctx://default/users/old/memories/profile"
+    moved = Change(NODES, PROFILE, None, li_row(moved_from=old))
+    gone = Change(NODES, old, li_row(id=old), li_row(id=old, deleted=True))
     twice = Change(NODES, PROFILE, li_row(deleted=True), li_row(deleted=True, version=3))
 
-    asked = events.events_of("default", 1, START, [moved, twice])
+    asked = events.list_events("default", 1, START, [moved, gone, twice])
 
-    assert [(item.event_type, item.payload.get("from_uri")) for item in asked] == [
-        (EventType.MOVE_CONTEXT, "ctx://default/users/old/memories/profile")
+    assert [(item.event_type, item.uri, item.payload.get("from_uri")) for item in asked] == [
+        (EventType.MOVE_CONTEXT, PROFILE, old),
+        (EventType.DELETE_CONTEXT, old, None),
     ]

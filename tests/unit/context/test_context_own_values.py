@@ -44,24 +44,24 @@ def values_of(profile: Row) -> dict[str, str]:
 async def test_a_newer_home_or_job_replaces_only_its_part_of_the_sentence(
     first: str, then: str, stays: list[str], goes: str
 ) -> None:
-    desk = CommitBench()
-    await desk.commit(user_message(first, "m1"))
+    bench = CommitBench()
+    await bench.commit(user_message(first, "m1"))
 
-    await desk.commit(user_message(then, "m2"), session_id="s2")
+    await bench.commit(user_message(then, "m2"), session_id="s2")
 
-    (profile,) = desk.of(MemoryCategory.PROFILE)
+    (profile,) = bench.of(MemoryCategory.PROFILE)
     assert all(stay in profile["content"] for stay in stays)
     assert goes not in profile["content"]
 
 
 @pytest.mark.parametrize("said", ["In 1999 I moved to Prague", "I moved to Prague in 2004.", "2015年我搬到了成都"])
 async def test_a_move_of_an_earlier_year_replaces_no_home(said: str) -> None:
-    desk = CommitBench()
-    await desk.commit(user_message("I live in Rome.", "m1", "2026-05-11T10:00:00Z"))
+    bench = CommitBench()
+    await bench.commit(user_message("I live in Rome.", "m1", "2026-05-11T10:00:00Z"))
 
-    await desk.commit(user_message(said, "m2", "2026-05-12T10:00:00Z"), session_id="s2")
+    await bench.commit(user_message(said, "m2", "2026-05-12T10:00:00Z"), session_id="s2")
 
-    (profile,) = desk.of(MemoryCategory.PROFILE)
+    (profile,) = bench.of(MemoryCategory.PROFILE)
     assert "I live in Rome" in profile["content"]
 
 
@@ -74,13 +74,13 @@ async def test_a_move_of_an_earlier_year_replaces_no_home(said: str) -> None:
     ],
 )
 async def test_what_was_said_beside_a_replaced_value_stays(first: str, then: str, stays: str, category: str) -> None:
-    desk = CommitBench()
-    await desk.commit(user_message(first, "m1"))
+    bench = CommitBench()
+    await bench.commit(user_message(first, "m1"))
 
-    await desk.commit(user_message(then, "m2"), session_id="s2")
+    await bench.commit(user_message(then, "m2"), session_id="s2")
 
-    assert any(stays in row["content"].splitlines() for row in desk.of(MemoryCategory(category)))
-    (profile,) = desk.of(MemoryCategory.PROFILE)
+    assert any(stays in row["content"].splitlines() for row in bench.of(MemoryCategory(category)))
+    (profile,) = bench.of(MemoryCategory.PROFILE)
     assert then in profile["content"]
     assert re.split(r" and |，", first)[0] not in profile["content"]
 
@@ -105,12 +105,12 @@ async def test_what_was_said_beside_a_replaced_value_stays(first: str, then: str
     ],
 )
 async def test_a_cancelled_plan_is_ended_and_no_other(first: str, then: str, left: list[str]) -> None:
-    desk = CommitBench()
-    await desk.commit(user_message(first, "m1", "2026-11-02T10:00:00Z"))
+    bench = CommitBench()
+    await bench.commit(user_message(first, "m1", "2026-11-02T10:00:00Z"))
 
-    await desk.commit(user_message(then, "m2", "2026-11-03T10:00:00Z"), session_id="s2")
+    await bench.commit(user_message(then, "m2", "2026-11-03T10:00:00Z"), session_id="s2")
 
-    rows = desk.of(MemoryCategory.EVENTS)
+    rows = bench.of(MemoryCategory.EVENTS)
     assert len(rows) == len(left)
     assert all(text in row["content"] for text, row in zip(left, rows, strict=True))
 
@@ -130,25 +130,25 @@ async def test_a_cancelled_plan_is_ended_and_no_other(first: str, then: str, lef
     ],
 )
 async def test_a_negation_replaces_the_statement_that_it_ends(first: str, then: str, name: str) -> None:
-    desk = CommitBench()
-    await desk.commit(user_message(first, "m1"))
-    (before,) = desk.of(MemoryCategory.PROFILE)
+    bench = CommitBench()
+    await bench.commit(user_message(first, "m1"))
+    (before,) = bench.of(MemoryCategory.PROFILE)
 
-    await desk.commit(user_message(then, "m2"), session_id="s2")
-    await desk.commit(user_message(then, "m3"), session_id="s3")
+    await bench.commit(user_message(then, "m2"), session_id="s2")
+    await bench.commit(user_message(then, "m3"), session_id="s3")
 
-    (profile,) = desk.of(MemoryCategory.PROFILE)
+    (profile,) = bench.of(MemoryCategory.PROFILE)
     assert (name in values_of(before), name in values_of(profile)) == (True, False)
     assert profile["content"].count(then) == 1
     assert first not in profile["content"].splitlines()
 
 
 async def test_a_statement_can_end_begin_and_end_again() -> None:
-    desk = CommitBench()
+    bench = CommitBench()
     for number, said in enumerate(("I live in Rome.", "I no longer live in Rome.") * 2):
-        await desk.commit(user_message(said, f"m{number}"), session_id=f"s{number}")
+        await bench.commit(user_message(said, f"m{number}"), session_id=f"s{number}")
 
-    (profile,) = desk.of(MemoryCategory.PROFILE)
+    (profile,) = bench.of(MemoryCategory.PROFILE)
 
     assert profile["content"] == "I no longer live in Rome."
     assert [item["text"] for item in profile["metadata"]["history"]] == [
@@ -171,13 +171,13 @@ async def test_a_statement_can_end_begin_and_end_again() -> None:
 async def test_earlier_or_unrelated_statements_end_nothing(
     stands: tuple[str, str | None], said: tuple[str, str | None]
 ) -> None:
-    desk = CommitBench()
-    await desk.commit(user_message(stands[0], "m1", stands[1]))
-    (before,) = desk.of(MemoryCategory.PROFILE)
+    bench = CommitBench()
+    await bench.commit(user_message(stands[0], "m1", stands[1]))
+    (before,) = bench.of(MemoryCategory.PROFILE)
 
-    await desk.commit(user_message(said[0], "m2", said[1]), session_id="s2")
+    await bench.commit(user_message(said[0], "m2", said[1]), session_id="s2")
 
-    assert desk.of(MemoryCategory.PROFILE) == [before]
+    assert bench.of(MemoryCategory.PROFILE) == [before]
 
 
 @pytest.mark.parametrize(
@@ -194,30 +194,30 @@ async def test_earlier_or_unrelated_statements_end_nothing(
 async def test_a_favorite_is_replaced_by_a_newer_of_the_same_kind(
     first: str, then: str, left: list[str] | None
 ) -> None:
-    desk = CommitBench()
-    await desk.commit(user_message(first, "m1", "2026-11-02T10:00:00Z"))
+    bench = CommitBench()
+    await bench.commit(user_message(first, "m1", "2026-11-02T10:00:00Z"))
 
-    await desk.commit(user_message(then, "m2", "2026-11-03T10:00:00Z"), session_id="s2")
+    await bench.commit(user_message(then, "m2", "2026-11-03T10:00:00Z"), session_id="s2")
 
-    stated = [row["content"] for row in desk.of(MemoryCategory.PREFERENCES)]
+    stated = [row["content"] for row in bench.of(MemoryCategory.PREFERENCES)]
     assert stated == left if left is not None else first in stated
 
 
 async def test_a_time_far_ahead_does_not_outlast_what_is_said_later() -> None:
-    desk = CommitBench()
-    await desk.commit(user_message("I live in Rome.", "m1", "3026-05-11T09:00:00Z"))
+    bench = CommitBench()
+    await bench.commit(user_message("I live in Rome.", "m1", "3026-05-11T09:00:00Z"))
 
-    await desk.commit(user_message("I live in Bonn."), session_id="s2")
+    await bench.commit(user_message("I live in Bonn."), session_id="s2")
 
-    (profile,) = desk.of(MemoryCategory.PROFILE)
+    (profile,) = bench.of(MemoryCategory.PROFILE)
     assert profile["content"] == "I live in Bonn."
 
 
 @pytest.mark.parametrize("asked", ["Please don't save this.", "off the record", "这个别记"])
 async def test_a_request_alone_means_the_message_before(asked: str) -> None:
-    desk = CommitBench()
+    bench = CommitBench()
 
-    await desk.commit(user_message("I live in Oslo."), user_message("I'm allergic to figs."), user_message(asked))
+    await bench.commit(user_message("I live in Oslo."), user_message("I'm allergic to figs."), user_message(asked))
 
-    assert [row["content"] for row in desk.of(MemoryCategory.PROFILE)] == ["I live in Oslo."]
-    assert desk.of(MemoryCategory.PREFERENCES) == []
+    assert [row["content"] for row in bench.of(MemoryCategory.PROFILE)] == ["I live in Oslo."]
+    assert bench.of(MemoryCategory.PREFERENCES) == []

@@ -37,13 +37,13 @@ class PolicyAccount:
     """One account on which plans are carried out, one after the other, without a store."""
 
     def __init__(self) -> None:
-        self.writer = ContextWriter(MemoryStore(FakeClock(), CountedIds()).view("default"))
+        self.writer = ContextWriter(MemoryStore(FakeClock(), CountedIds()).view("default"), memory_spaces())
 
     def apply(self, new: CandidateMemory) -> tuple[WriteAction, Row]:
         """Plan and apply a candidate; return the action and the row afterwards."""
-        plan = build_plan(new, memory_spaces(), self.writer.row)
-        self.writer.apply_plan(memory_spaces(), plan)
-        return plan.action, self.writer.row(plan.target_uri) or {}
+        plan = build_plan(new, memory_spaces(), self.writer.get_row)
+        self.writer.apply_plan(plan)
+        return plan.action, self.writer.get_row(plan.target_uri) or {}
 
 
 def list_statements(row: Row) -> list[str]:
@@ -82,7 +82,7 @@ def test_extraction_does_not_replace_edited_text() -> None:
     account = PolicyAccount()
     _, row = account.apply(candidate(MemoryCategory.PREFERENCES, "Answer in English.", "reply language"))
     edited = edit_page(row, {**row, "content": "Answer in French."}, 1.7e9)
-    account.writer.merge_node(memory_spaces(), row["id"], edited)
+    account.writer.merge_node(row["id"], edited)
 
     newer = candidate(
         MemoryCategory.PREFERENCES,
@@ -102,7 +102,7 @@ def test_statements_in_the_old_layout_are_still_read() -> None:
     _, row = account.apply(candidate(MemoryCategory.PROFILE, "x"))
     old = {name: value for name, value in row["metadata"].items() if name not in ("statements", "history")}
     content = "## work\n- I work as a nurse. (2026-05-07, session s1)\n\n## home\n- I live in Rome."
-    account.writer.merge_node(memory_spaces(), row["id"], {"content": content, "metadata": old})
+    account.writer.merge_node(row["id"], {"content": content, "metadata": old})
 
     _, after = account.apply(candidate(MemoryCategory.PROFILE, "I am 34 years old.", said_at=NEXT_DAY))
 
@@ -143,7 +143,7 @@ def test_edited_lines_of_a_profile_keep_their_positions() -> None:
     account = PolicyAccount()
     _, row = account.apply(candidate(MemoryCategory.PROFILE, "I work as a nurse."))
     edited = edit_page(row, {**row, "content": "My notes\n" + row["content"] + "\nThe end."}, 1.7e9)
-    account.writer.merge_node(memory_spaces(), row["id"], edited)
+    account.writer.merge_node(row["id"], edited)
 
     _, after = account.apply(candidate(MemoryCategory.PROFILE, "I lead a ward."))
 
@@ -155,12 +155,12 @@ def test_a_line_that_a_person_wrote_stays_theirs_where_it_is_said_again() -> Non
     account = PolicyAccount()
     _, row = account.apply(candidate(MemoryCategory.PROFILE, "I live in Oslo.", facts=StatementFacts({"home": "oslo"})))
     edited = edit_page(row, {**row, "content": f"{row['content']}\nI live in Rome."}, 1.7e9)
-    account.writer.merge_node(memory_spaces(), row["id"], edited)
+    account.writer.merge_node(row["id"], edited)
 
-    told = candidate(
+    moved = candidate(
         MemoryCategory.PROFILE, "I live in Rome.", facts=StatementFacts({"home": "rome"}), said_at=NEXT_DAY
     )
-    _, after = account.apply(told)
+    _, after = account.apply(moved)
 
     assert [(item["text"], item["by"]) for item in after["metadata"]["statements"]] == [("I live in Rome.", "person")]
 
@@ -274,7 +274,7 @@ def test_tool_statistics_add_up_and_make_the_text() -> None:
 def test_edited_text_about_a_tool_is_kept() -> None:
     account = PolicyAccount()
     _, row = account.apply(candidate(MemoryCategory.TOOLS, "x", "grep", uses=[ToolUse("1")]))
-    account.writer.merge_node(memory_spaces(), row["id"], {"content": row["content"] + "\n\nPrefer rg."})
+    account.writer.merge_node(row["id"], {"content": row["content"] + "\n\nPrefer rg."})
 
     _, after = account.apply(candidate(MemoryCategory.TOOLS, "x", "grep", uses=[ToolUse("1")]))
 
@@ -295,10 +295,10 @@ def test_a_full_memory_skips_new_statements_with_a_reason() -> None:
     account = PolicyAccount()
     _, row = account.apply(candidate(MemoryCategory.PREFERENCES, "I love oolong.", "tea"))
     full = edit_page(row, {**row, "content": "x" * MAX_CONTENT}, 1.7e9)
-    account.writer.merge_node(memory_spaces(), row["id"], full)
+    account.writer.merge_node(row["id"], full)
 
     plan = build_plan(
-        candidate(MemoryCategory.PREFERENCES, "I love sencha.", "tea"), memory_spaces(), account.writer.row
+        candidate(MemoryCategory.PREFERENCES, "I love sencha.", "tea"), memory_spaces(), account.writer.get_row
     )
 
     assert plan.action is WriteAction.SKIP

@@ -157,16 +157,16 @@ async def test_a_single_shared_character_is_no_match(tmp_path: Path) -> None:
 
 
 async def test_a_postponed_plan_becomes_history_of_the_new_one(tmp_path: Path) -> None:
-    desk = CommitBench()
-    await desk.commit(user_message("The harbour concert is on 4 July.", "m1", "2026-05-01T10:00:00Z"))
-    await desk.commit(user_message("The dentist is on 9 July.", "m2", "2026-05-02T10:00:00Z"), session_id="s2")
+    bench = CommitBench()
+    await bench.commit(user_message("The harbour concert is on 4 July.", "m1", "2026-05-01T10:00:00Z"))
+    await bench.commit(user_message("The dentist is on 9 July.", "m2", "2026-05-02T10:00:00Z"), session_id="s2")
 
-    await desk.commit(
+    await bench.commit(
         user_message("The harbour concert is postponed to 8 August.", "m3", "2026-06-01T10:00:00Z"), session_id="s3"
     )
 
     plans = {
-        row["content"]: [item["text"] for item in row["metadata"]["history"]] for row in desk.of(MemoryCategory.EVENTS)
+        row["content"]: [item["text"] for item in row["metadata"]["history"]] for row in bench.of(MemoryCategory.EVENTS)
     }
     assert plans == {
         "The harbour concert is postponed to 8 August. (2026-08-08)": [

@@ -57,10 +57,10 @@ async def test_relations_are_returned_on_request_strongest_first_if_visible(tmp_
 async def test_reading_a_folder_fails_alike_whether_it_is_empty_or_not(tmp_path: Path) -> None:
     async with memories_in(tmp_path) as memories:
         await memories.put(node_row(CASE))
-        told = set()
+        details = set()
         for address in ("ctx://default/users/li/memories", "ctx://default/users/nobody", "ctx://default"):
             with pytest.raises(NotFound, match="it is a folder") as refused:
                 memories.read(address, ctx=WANG)
-            told.add(refused.value.detail.replace(f"{address!r}", "URI"))
+            details.add(refused.value.detail.replace(f"{address!r}", "URI"))
 
-        assert len(told) == 1
+        assert len(details) == 1

@@ -69,11 +69,11 @@ def test_a_message_without_recalled_text_is_unchanged() -> None:
 
 
 async def test_a_used_memory_is_not_extracted_again() -> None:
-    desk = CommitBench()
-    await desk.commit(user_message("I love oolong tea.", "m1"), session_id="old")
-    uri = desk.of(MemoryCategory.PREFERENCES)[0]["id"]
+    bench = CommitBench()
+    await bench.commit(user_message("I love oolong tea.", "m1"), session_id="old")
+    uri = bench.of(MemoryCategory.PREFERENCES)[0]["id"]
 
-    result = await desk.commit(
+    result = await bench.commit(
         user_message("I love oolong tea. I'm allergic to nuts.", "n1"),
         agent_message("I love oolong tea."),
         used_contexts=[uri],
@@ -85,20 +85,20 @@ async def test_a_used_memory_is_not_extracted_again() -> None:
 
 
 async def test_foreign_and_unknown_uris_are_not_read() -> None:
-    desk = CommitBench()
+    bench = CommitBench()
     foreign = ["ctx://other/users/li/memories/profile", "ctx://default/users/li/memories/profile", "ctx://…"]
 
-    result = await desk.commit(user_message("I love oolong tea.", "n1"), used_contexts=foreign)
+    result = await bench.commit(user_message("I love oolong tea.", "n1"), used_contexts=foreign)
 
     assert len(result.write_results) == 2
 
 
 async def test_hidden_memories_are_not_read() -> None:
-    desk = CommitBench()
-    done = await desk.commit(user_message("I love oolong tea.", "m1"), ctx=caller(user_id="wang"))
+    bench = CommitBench()
+    done = await bench.commit(user_message("I love oolong tea.", "m1"), ctx=caller(user_id="wang"))
     theirs = done.write_results[1].uri
 
-    result = await desk.commit(user_message("I love oolong tea.", "n1"), used_contexts=[theirs])
+    result = await bench.commit(user_message("I love oolong tea.", "n1"), used_contexts=[theirs])
 
     assert [item.uri.rpartition("/")[0] for item in result.write_results[1:]] == [
         "ctx://default/users/li/memories/preferences"

@@ -10,7 +10,7 @@ import pytest
 
 from knowhub.context.model import NODES, PARTS, MemoryCategory
 from knowhub.context.queries import list_parts
-from knowhub.context.texts import transcript
+from knowhub.context.texts import format_transcript
 from knowhub.core.errors import Conflict
 from knowhub.core.ids import RandomIds
 from knowhub.core.operation import Operation
@@ -108,7 +108,7 @@ async def test_an_older_commit_is_undone_if_newer_ones_only_added_counts(tmp_pat
         await here.undo(older)
 
         assert here.row(NODES, SESSION)["metadata"] == {"session_id": "s1", "message_count": 4, "committed": 2}
-        expected = transcript([*part_rows(SESSION, ["a", "b"]), *part_rows(SESSION, ["e", "f"], 4)])
+        expected = format_transcript([*part_rows(SESSION, ["a", "b"]), *part_rows(SESSION, ["e", "f"], 4)])
         assert read_text(here.folder, SESSION) == expected
 
 

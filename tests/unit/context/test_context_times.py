@@ -4,7 +4,7 @@ from datetime import UTC, date, datetime
 
 import pytest
 
-from knowhub.context.times import date_tags, list_marks, list_named_times, time_after
+from knowhub.context.times import list_day_marks, list_named_times, list_range_marks, parse_time_after
 from knowhub.conversations.dates import TimeRange
 
 WEDNESDAY = datetime(2023, 5, 10, 12, tzinfo=UTC).timestamp()
@@ -75,7 +75,7 @@ def test_a_named_time_is_read_as_its_days(text: str, first: str, last: str) -> N
     ],
 )
 def test_a_day_without_a_year_matches_every_year(text: str, mark: str) -> None:
-    marks = [mark for _, time in list_named_times(text, WEDNESDAY) for mark in list_marks(time)]
+    marks = [mark for _, time in list_named_times(text, WEDNESDAY) for mark in list_range_marks(time)]
 
     assert marks == [mark]
 
@@ -103,13 +103,15 @@ def test_texts_without_a_date_have_no_named_times(text: str) -> None:
 
 
 def test_a_message_is_tagged_with_its_day_and_mentioned_days() -> None:
-    marks = date_tags(WEDNESDAY, [time for _, time in list_named_times("昨天去了西山", WEDNESDAY)])
+    marks = list_day_marks(WEDNESDAY, [time for _, time in list_named_times("昨天去了西山", WEDNESDAY)])
 
     assert {"d20230510", "m0510", "d202305", "m05", "y2023", "d20230509", "m0509"} == set(marks)
 
 
 def test_long_periods_are_searched_by_month_or_year() -> None:
-    marks = [list_marks(time) for text in ("上周", "去年5月", "去年") for _, time in list_named_times(text, WEDNESDAY)]
+    marks = [
+        list_range_marks(time) for text in ("上周", "去年5月", "去年") for _, time in list_named_times(text, WEDNESDAY)
+    ]
 
     assert [len(some) for some in marks] == [7, 1, 1]
     assert marks[1:] == [["d202205"], ["y2022"]]
@@ -117,7 +119,7 @@ def test_long_periods_are_searched_by_month_or_year() -> None:
 
 @pytest.mark.parametrize("moment", [1e18, -1e18, float("inf"), float("nan")])
 def test_a_moment_beyond_the_calendar_has_no_day(moment: float) -> None:
-    named, marks = list_named_times("yesterday", moment), date_tags(moment)
+    named, marks = list_named_times("yesterday", moment), list_day_marks(moment)
 
     assert (named, marks) == ([], [])
 
@@ -131,14 +133,14 @@ def test_a_moment_beyond_the_calendar_has_no_day(moment: float) -> None:
     ],
 )
 def test_a_relative_time_names_its_event_and_offset(question: str, event: str, rest: str, days: int) -> None:
-    after = time_after(question)
+    after = parse_time_after(question)
 
     assert after is not None
     assert (after.event, after.rest, after.days) == (event, rest, days)
 
 
 def test_weeks_after_an_event_are_approximate_and_days_exact() -> None:
-    week, days = time_after("a week after we met"), time_after("two days after we met")
+    week, days = parse_time_after("a week after we met"), parse_time_after("two days after we met")
 
     assert week is not None
     assert days is not None
@@ -150,11 +152,11 @@ def test_weeks_after_an_event_are_approximate_and_days_exact() -> None:
 
 
 def test_an_unreachable_relative_time_is_none() -> None:
-    far = time_after("a week after we met")
+    far = parse_time_after("a week after we met")
 
     assert far is not None
     assert [far.resolve(moment) for moment in (253_402_300_000.0, 1e18, float("nan"))] == [None, None, None]
-    assert time_after("我们认识十十周后去了哪里") is None
+    assert parse_time_after("我们认识十十周后去了哪里") is None
 
 
 @pytest.mark.parametrize(

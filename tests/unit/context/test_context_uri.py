@@ -87,18 +87,18 @@ def test_foreign_percent_encoding_is_read_only_if_canonical(name: str) -> None:
     try:
         read = uri.parse(f"ctx://acme/users/{theirs}/memories/profile")
     except InvalidInput:
-        assert theirs != uri.segment(name)
+        assert theirs != uri.encode_segment(name)
     else:
-        assert read.space == f"users/{uri.segment(name)}"
+        assert read.space == f"users/{uri.encode_segment(name)}"
 
 
 def test_a_users_own_agent_space_differs_from_every_agents_space() -> None:
-    own = f"agents/{uri.own_segment('li')}"
+    own = f"agents/{uri.make_own_segment('li')}"
 
     read = uri.parse(uri.node_uri("acme", own, MemoryCategory.TOOLS, "curl"))
 
     assert read.space == own
-    assert uri.segment("~li") != uri.own_segment("li")
+    assert uri.encode_segment("~li") != uri.make_own_segment("li")
 
 
 @pytest.mark.parametrize(
@@ -111,12 +111,12 @@ def test_a_users_own_agent_space_differs_from_every_agents_space() -> None:
     ],
 )
 def test_a_slug_is_readable(text: str, expected: str) -> None:
-    assert uri.slug(text) == expected
+    assert uri.make_slug(text) == expected
 
 
 @given(st.text(max_size=300))
 def test_every_slug_is_a_valid_segment(text: str) -> None:
-    made = uri.slug(text)
+    made = uri.make_slug(text)
 
     assert 0 < len(made) <= uri.MAX_SLUG_CHARS
     assert uri.parse(uri.node_uri("acme", LI, MemoryCategory.ENTITIES, made)).name == made
@@ -125,8 +125,8 @@ def test_every_slug_is_a_valid_segment(text: str) -> None:
 def test_slugs_of_texts_that_differ_in_the_cut_part_differ() -> None:
     long = "word " * 40
 
-    assert uri.slug(long + "one") != uri.slug(long + "two")
-    assert uri.slug("!!!") != uri.slug("???")
+    assert uri.make_slug(long + "one") != uri.make_slug(long + "two")
+    assert uri.make_slug("!!!") != uri.make_slug("???")
 
 
 def test_a_stable_hash_is_the_same_in_every_process() -> None:

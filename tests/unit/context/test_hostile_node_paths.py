@@ -23,7 +23,7 @@ def hostile_uris(count: int) -> Iterator[str]:
     drawn = random.Random(7)
     for name in hostile_ids(count):
         try:
-            written = uris.segment(name) if drawn.random() < 0.7 else name
+            written = uris.encode_segment(name) if drawn.random() < 0.7 else name
         except ValueError:
             written = name
         account, user, last = "default", "li", "a"
@@ -93,7 +93,7 @@ def test_names_equal_to_layout_folders_do_not_collide_with_them() -> None:
 
 def test_the_longest_names_have_short_paths() -> None:
     longest = "密" * 90
-    address = uris.node_uri(longest, f"users/{uris.segment(longest)}", MemoryCategory.EVENTS, "文" * 900)
+    address = uris.node_uri(longest, f"users/{uris.encode_segment(longest)}", MemoryCategory.EVENTS, "文" * 900)
 
     path = directory_path(address)
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from knowhub.context.commit.session_node import summarize_session
+from knowhub.context.commit.session_summary import summarize_session
 from knowhub.context.model import MemoryCategory
 from knowhub.conversations.messages import Message
 from tests.context_commits import CommitBench, user_message
@@ -29,20 +29,20 @@ def test_roles_are_recognised_in_any_case_and_both_languages(roles: list[str], k
 
 @pytest.mark.parametrize("role", ["User", "USER", "用户"])
 async def test_user_messages_are_extracted_and_their_role_is_stored_unchanged(role: str) -> None:
-    desk = CommitBench()
+    bench = CommitBench()
 
-    await desk.commit(Message(role, "I love oolong tea.", "", "m1"))
+    await bench.commit(Message(role, "I love oolong tea.", "", "m1"))
 
-    assert desk.of(MemoryCategory.PREFERENCES) != []
-    assert desk.parts()[0]["role"] == role
+    assert bench.of(MemoryCategory.PREFERENCES) != []
+    assert bench.parts()[0]["role"] == role
 
 
 async def test_a_chinese_tool_role_counts_as_a_tool_call() -> None:
-    desk = CommitBench()
+    bench = CommitBench()
 
-    await desk.commit(Message("工具", "18 degrees", "weather", "t1"))
+    await bench.commit(Message("工具", "18 degrees", "weather", "t1"))
 
-    assert desk.nodes()["tools/weather"]["metadata"]["stats"]["calls"] == 1
+    assert bench.nodes()["tools/weather"]["metadata"]["stats"]["calls"] == 1
 
 
 @pytest.mark.parametrize("role", ["system", "System", "developer", "系统"])

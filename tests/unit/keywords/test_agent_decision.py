@@ -48,7 +48,7 @@ def decide(answer: object, choices: NumberedChoices) -> AgentDecision:
 
 
 @pytest.mark.parametrize(
-    ("pointers", "targets", "strays"),
+    ("pointers", "targets", "has_unknown_targets"),
     [
         ({"node_ids": [2, "3", 2, "c3"], "node_id": 1}, ("b2", "c3"), False),
         ({"node_ids": [], "node_id": "1"}, ("a1",), False),
@@ -60,11 +60,11 @@ def decide(answer: object, choices: NumberedChoices) -> AgentDecision:
     ],
 )
 def test_several_targets_come_before_a_single_one(
-    choices: NumberedChoices, pointers: dict[str, object], targets: tuple[str, ...], strays: bool
+    choices: NumberedChoices, pointers: dict[str, object], targets: tuple[str, ...], has_unknown_targets: bool
 ) -> None:
     decision = decide({"action": "match", **pointers}, choices)
 
-    assert (decision.targets, decision.strays) == (targets, strays)
+    assert (decision.targets, decision.has_unknown_targets) == (targets, has_unknown_targets)
 
 
 def test_all_fields_of_an_answer_are_read(choices: NumberedChoices) -> None:
@@ -72,7 +72,7 @@ def test_all_fields_of_an_answer_are_read(choices: NumberedChoices) -> None:
 
     decision = decide({"action": "ambiguous", **names}, choices)
 
-    assert decision == AgentDecision(AgentAction.AMBIGUOUS, ("a1", "b2"), "R", "why", strays=True)
+    assert decision == AgentDecision(AgentAction.AMBIGUOUS, ("a1", "b2"), "R", "why", has_unknown_targets=True)
 
 
 def test_long_lists_and_texts_are_cut(choices: NumberedChoices) -> None:

@@ -13,7 +13,7 @@ from knowhub.keywords.curate.proposals import propose
 from knowhub.keywords.model import ROOT_ID, NewKeyword, Node, RelationType, TreeOptions
 from knowhub.keywords.search.agent import DedupAction, KeywordAgent
 from knowhub.keywords.search.prompts import MAX_SUMMARY, Goal
-from knowhub.keywords.tree import BY_TOKEN, list_keywords
+from knowhub.keywords.tree import BY_NAME, list_keywords
 from tests.builders import caller, local
 from tests.fakes.keyword_view import FakeKeywordView, tree_of
 from tests.fakes.queued_chat import QueuedChat, read_fenced
@@ -37,7 +37,7 @@ def make_agent(*answers: object, **options: Any) -> tuple[KeywordAgent, QueuedCh
 
 
 def find_apples(view: FakeKeywordView) -> Sequence[Node]:
-    return view.lookup(BY_TOKEN, "苹果")
+    return view.lookup(BY_NAME, "苹果")
 
 
 async def test_a_namesake_is_chosen_by_its_idx(view: FakeKeywordView) -> None:
@@ -99,7 +99,7 @@ async def test_dedup_returns_a_shown_keyword_or_a_new_one(
 
 
 async def test_an_info_is_linked_to_shown_keywords_once_each_and_weakly_in_doubt(view: FakeKeywordView) -> None:
-    python, go, rust = (view.lookup(BY_TOKEN, name)[0] for name in ("python", "go", "rust"))
+    python, go, rust = (view.lookup(BY_NAME, name)[0] for name in ("python", "go", "rust"))
     links = [
         {"keyword_id": 1, "relation": "EXAMPLE"},
         {"keyword_id": "2", "relation": "source"},

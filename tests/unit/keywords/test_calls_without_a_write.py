@@ -7,7 +7,7 @@ import pytest
 
 from knowhub.core.errors import Conflict, InvalidInput
 from knowhub.core.operation import IdempotencyKey
-from knowhub.keywords.curate.curator import SHOWN_A_CALL
+from knowhub.keywords.curate.curator import NODES_PER_CALL
 from knowhub.keywords.model import NewInfo, NewKeyword
 from knowhub.keywords.service import DeleteOptions
 from tests.fakes.queued_chat import NEVER, point_to
@@ -80,7 +80,7 @@ async def test_calls_of_a_cancelled_search_are_logged() -> None:
 
 async def test_calls_of_a_cancelled_plan_are_logged() -> None:
     hub = hub_with([{"moves": []}, NEVER])
-    for number in range(SHOWN_A_CALL + 1):
+    for number in range(NODES_PER_CALL + 1):
         await hub.keyword(f"keyword {number}")
 
     await cancel_while_asked(hub, hub.curator.reorganize(ANN), asked=2)

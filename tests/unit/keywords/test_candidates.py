@@ -7,6 +7,7 @@ import pytest
 from knowhub.core.table_schema import Index, SummaryT
 from knowhub.keywords.model import ROOT_ID, Link, Node, RelationType
 from knowhub.keywords.search.candidates import MAX_PATH, MORE_CHARS, MORE_NAMES, VisibleTree, join_path
+from knowhub.keywords.search.prompts import NearKeywordIds
 from knowhub.keywords.tree import BY_PARENT, find_keyword
 from tests.builders import caller, local
 from tests.fakes.keyword_view import FakeKeywordView, Shape, tree_of
@@ -35,28 +36,28 @@ def test_near_and_recent_keywords_leave_most_slots_to_the_tree() -> None:
     view = tree_of({f"top {number}": {f"leaf {number}": {}} for number in range(60)})
     leaves = [view.id_of(f"leaf {number}") for number in range(40)]
 
-    page = VisibleTree(view, local()).list_first_page(leaves[:5], leaves, 50)
+    page = VisibleTree(view, local()).list_first_page(NearKeywordIds(tuple(leaves[:5])), leaves, 50)
 
     assert names_of(page.nodes) == [f"leaf {number}" for number in range(20)] + [
         f"top {number}" for number in range(30)
     ]
-    assert (page.has_more, page.next_offset) == (True, 30)
+    assert page.next_offset == 30
 
 
 def test_pages_show_every_keyword_of_a_wide_tree() -> None:
     view = tree_of({f"top {number}": {f"leaf {number}": {}} for number in range(1_500)})
     visible_tree = VisibleTree(view, local())
-    first = visible_tree.list_first_page([], [view.id_of("leaf 7")], 50)
+    first = visible_tree.list_first_page(NearKeywordIds(), [view.id_of("leaf 7")], 50)
     pages = [first]
-    while pages[-1].has_more:
-        pages.append(visible_tree.list_page([ROOT_ID], MORE_NAMES, pages[-1].next_offset, MORE_CHARS))
+    while (offset := pages[-1].next_offset) is not None:
+        pages.append(visible_tree.list_page([ROOT_ID], MORE_NAMES, offset, MORE_CHARS))
 
     seen = {node.id for page in pages for node in page.nodes}
 
     assert len(seen) == 3_000
     assert max(len(page.nodes) for page in pages[1:]) <= MORE_NAMES
     assert len(pages) == 4
-    assert first.upper == visible_tree.list_first_page([], [], 50).upper
+    assert first.upper == visible_tree.list_first_page(NearKeywordIds(), [], 50).upper
 
 
 def test_an_outline_lists_ancestors_before_each_keyword() -> None:
@@ -82,7 +83,7 @@ def test_deleted_hidden_and_root_recent_matches_are_skipped() -> None:
     view.drop(go)
     recent = [ROOT_ID, "never", secret.id, go, view.id_of("菜谱")]
 
-    shown = names_of(VisibleTree(view, caller(user_id="ann")).list_first_page([], recent, 50).nodes)
+    shown = names_of(VisibleTree(view, caller(user_id="ann")).list_first_page(NearKeywordIds(), recent, 50).nodes)
 
     assert shown == ["菜谱", "技术", "生活", "编程语言", "网络", "Python"]
 
@@ -93,7 +94,7 @@ def test_hidden_ancestors_are_left_out_of_paths() -> None:
     visible_tree = VisibleTree(view, caller(user_id="ann"))
     python = find_keyword(view, view.id_of("Python"))
 
-    shown = visible_tree.list_first_page([], [], 50).nodes
+    shown = visible_tree.list_first_page(NearKeywordIds(), [], 50).nodes
 
     assert names_of(shown) == ["技术", "生活", "网络", "菜谱", "Python", "Go"]
     assert python is not None
@@ -112,7 +113,7 @@ def test_the_walk_ends_at_the_candidate_limit() -> None:
     for number in range(60):
         view.put("below", view.put(f"top {number}").id)
 
-    shown = VisibleTree(view, local()).list_first_page([], [], 50).nodes
+    shown = VisibleTree(view, local()).list_first_page(NearKeywordIds(), [], 50).nodes
 
     assert len(shown) == 50
     assert view.asked == [ROOT_ID]
@@ -133,20 +134,20 @@ def test_a_cycle_in_the_tree_ends_the_walk() -> None:
     visible_tree = VisibleTree(view, local())
 
     assert names_of(visible_tree.list_page(["k0"], 50).nodes) == ["b", "c", "a"]
-    assert visible_tree.list_first_page([], [], 50).nodes == []
+    assert visible_tree.list_first_page(NearKeywordIds(), [], 50).nodes == []
 
 
 def test_a_candidate_has_counts_and_an_optional_description() -> None:
     view = FakeKeywordView()
     visible_tree = VisibleTree(view, local())
-    bare, told = view.put("Go"), view.put("Python", description="一门\n语言" * 200)
-    view.put("asyncio", told.id)
+    bare, described = view.put("Go"), view.put("Python", description="一门\n语言" * 200)
+    view.put("asyncio", described.id)
     view.put_info("i1")
-    view.link(Link("i1", told.id, RelationType.PRIMARY))
+    view.link(Link("i1", described.id, RelationType.PRIMARY))
 
-    shown = visible_tree.make_candidate(told, described=True)
+    shown = visible_tree.make_candidate(described, described=True)
 
-    assert visible_tree.make_candidate(told).description == ""
+    assert visible_tree.make_candidate(described).description == ""
     assert shown.description == ("一门 语言" * 200)[:300]
     assert (shown.children, shown.infos) == (1, 1)
     assert visible_tree.make_candidate(bare, described=True).description == ""

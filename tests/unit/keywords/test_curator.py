@@ -9,7 +9,7 @@ import pytest
 
 from knowhub.core.errors import InvalidInput
 from knowhub.core.language_models import ChatRequest
-from knowhub.keywords.curate.curator import MAX_CALLS, SHOWN_A_CALL
+from knowhub.keywords.curate.curator import MAX_CALLS, NODES_PER_CALL
 from knowhub.keywords.curate.plan import MAX_STEPS, MAX_UNDESCRIBED
 from knowhub.keywords.model import ROOT_ID, NewKeyword
 from knowhub.keywords.tree import find_keyword
@@ -113,7 +113,7 @@ async def test_model_steps_have_a_share_if_rules_find_too_many() -> None:
 
 
 async def test_a_large_tree_is_shown_in_at_most_ten_parts() -> None:
-    many = MAX_CALLS * (SHOWN_A_CALL - 1) + 5
+    many = MAX_CALLS * (NODES_PER_CALL - 1) + 5
     garden = CuratedTree(*[{}] * (MAX_CALLS + 5))
     for begin in range(0, many, 1_000):
         items = [NewKeyword(f"n{number}") for number in range(begin, min(begin + 1_000, many))]
@@ -122,7 +122,7 @@ async def test_a_large_tree_is_shown_in_at_most_ten_parts() -> None:
     plan = await garden.curator.reorganize(local())
 
     shown = [[node["name"] for node in read_fenced(question)["nodes"]] for question in garden.chat.questions]
-    assert [len(names) for names in shown] == [SHOWN_A_CALL] * MAX_CALLS
+    assert [len(names) for names in shown] == [NODES_PER_CALL] * MAX_CALLS
     assert {names[0] for names in shown} == {"root"}
     assert len({name for names in shown for name in names}) == many - 5 + 1
     assert (len(plan["missing_descriptions"]), plan["missing_description_count"]) == (MAX_UNDESCRIBED, many)

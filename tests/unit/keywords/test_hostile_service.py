@@ -200,7 +200,7 @@ async def doubling(service: Service, turn: int) -> str:
 
     response = await service.post("/api/keywords", {**body, "parent_id": service.made["生活"], "allow_duplicate": True})
 
-    told, after = response.json(), service.snapshot()
+    answer, after = response.json(), service.snapshot()
     if response.status_code == 201:
         (made,) = added_rows(before, after)
         assert (made["parent_id"], made["owner"]) == (service.made["生活"], "user:ann")
@@ -211,11 +211,11 @@ async def doubling(service: Service, turn: int) -> str:
     for key in after:
         if after[key] != before[key]:
             was, now = orjson.loads(before[key]), orjson.loads(after[key])
-            assert (key, was["owner"]) == ((KEYWORDS, told["id"]), "user:ann")
+            assert (key, was["owner"]) == ((KEYWORDS, answer["id"]), "user:ann")
             fixed = {"id", "name", "parent_id", "owner", "scopes", "created_at"}
             assert {name: now[name] for name in fixed} == {name: was[name] for name in fixed}
             assert set(was["aliases"]) <= set(now["aliases"])
-    if told["operation_id"] is not None:
+    if answer["operation_id"] is not None:
         await undo_response(service, response, before)
     return "stood"
 

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from knowhub.keywords.cache import TTL_S, ResultCache, list_changed_keys
+from knowhub.core.operation import Change
+from knowhub.keywords.cache import TTL_S, ResultCache, list_changed_dependencies
 from knowhub.keywords.model import INFOS, KEYWORDS, LINKS
 from tests.builders import FakeClock
 
@@ -39,7 +40,7 @@ def test_values_with_many_dependencies_use_several_slots() -> None:
 @pytest.mark.parametrize(
     ("collection", "before", "after", "expected"),
     [
-        pytest.param(KEYWORDS, None, keyword_row(), {"k", "p", "token:python"}, id="create"),
+        pytest.param(KEYWORDS, None, keyword_row(), {"k", "p", "name:python"}, id="create"),
         pytest.param(
             KEYWORDS,
             None,
@@ -47,25 +48,25 @@ def test_values_with_many_dependencies_use_several_slots() -> None:
             {"root"},
             id="create the root",
         ),
-        pytest.param(KEYWORDS, keyword_row(), keyword_row(description="a snake"), {"k", "token:python"}, id="describe"),
+        pytest.param(KEYWORDS, keyword_row(), keyword_row(description="a snake"), {"k", "name:python"}, id="describe"),
         pytest.param(
             KEYWORDS,
             keyword_row(),
             keyword_row(normalized=["蟒蛇"], pinyin=["mangshe"]),
-            {"k", "token:python", "token:蟒蛇", "token:mangshe"},
+            {"k", "name:python", "name:蟒蛇", "name:mangshe"},
             id="rename",
         ),
-        pytest.param(KEYWORDS, keyword_row(), keyword_row(parent_id="q"), {"k", "p", "q", "token:python"}, id="move"),
+        pytest.param(KEYWORDS, keyword_row(), keyword_row(parent_id="q"), {"k", "p", "q", "name:python"}, id="move"),
         pytest.param(
-            KEYWORDS, keyword_row(), keyword_row(deleted=True), {"k", "p", "token:python"}, id="delete or merge away"
+            KEYWORDS, keyword_row(), keyword_row(deleted=True), {"k", "p", "name:python"}, id="delete or merge away"
         ),
         pytest.param(
-            KEYWORDS, keyword_row(deleted=True), keyword_row(), {"k", "p", "token:python"}, id="undo of a delete"
+            KEYWORDS, keyword_row(deleted=True), keyword_row(), {"k", "p", "name:python"}, id="undo of a delete"
         ),
         pytest.param(
-            KEYWORDS, keyword_row(), keyword_row(scopes=["owner"]), {"k", "p", "token:python"}, id="hide from others"
+            KEYWORDS, keyword_row(), keyword_row(scopes=["owner"]), {"k", "p", "name:python"}, id="hide from others"
         ),
-        pytest.param(KEYWORDS, keyword_row(), keyword_row(owner="user:li"), {"k", "p", "token:python"}, id="give away"),
+        pytest.param(KEYWORDS, keyword_row(), keyword_row(owner="user:li"), {"k", "p", "name:python"}, id="give away"),
         pytest.param(INFOS, None, {"id": "i"}, {"i"}, id="create an info"),
         pytest.param(INFOS, {"id": "i"}, {"id": "i", "deleted": True}, {"i"}, id="delete an info"),
         pytest.param(LINKS, None, {"id": "i:k", "info_id": "i", "keyword_id": "k"}, {"i", "k"}, id="link"),
@@ -82,12 +83,14 @@ def test_values_with_many_dependencies_use_several_slots() -> None:
 def test_a_change_invalidates_dependent_answers(
     collection: str, before: dict[str, Any] | None, after: dict[str, Any], expected: set[str]
 ) -> None:
-    assert list_changed_keys(collection, before, after) == expected
+    change = Change(collection, str(after["id"]), before, after)
+
+    assert list_changed_dependencies(change) == expected
 
 
 KEYS = st.sampled_from(["descend:1", "descend:2", "exact:3", "exact:4"])
 ACCOUNTS = st.sampled_from(["default", "another"])
-USED = st.sets(st.sampled_from("abc"))
+NAMES = st.sets(st.sampled_from("abc"))
 
 
 @dataclass
@@ -96,7 +99,7 @@ class ModelEntry:
 
     value: int
     put_at: float
-    uses: set[tuple[str, str]]
+    dependencies: set[tuple[str, str]]
 
     def is_valid_at(self, now: float) -> bool:
         return self.put_at <= now < self.put_at + TTL_S
@@ -118,12 +121,12 @@ class CacheMachine(RuleBasedStateMachine):
         self.cache = ResultCache(self.clock, self.CAPACITY)
         self.kept: dict[str, ModelEntry] = {}
 
-    @rule(key=KEYS, value=st.integers(), account=ACCOUNTS, used=USED)
-    def put(self, key: str, value: int, account: str, used: set[str]) -> None:
-        uses = {(account, item) for item in used}
-        self.cache.put(key, descent_value(value), list(uses))
+    @rule(key=KEYS, value=st.integers(), account=ACCOUNTS, names=NAMES)
+    def put(self, key: str, value: int, account: str, names: set[str]) -> None:
+        dependencies = {(account, name) for name in names}
+        self.cache.put(key, descent_value(value), list(dependencies))
         self.kept.pop(key, None)
-        self.kept[key] = ModelEntry(value, self.clock.now(), uses)
+        self.kept[key] = ModelEntry(value, self.clock.now(), dependencies)
         if len(self.kept) > self.CAPACITY:
             del self.kept[next(iter(self.kept))]
 
@@ -137,13 +140,13 @@ class CacheMachine(RuleBasedStateMachine):
 
         assert self.cache.get(key) == expected
 
-    @rule(account=ACCOUNTS, used=USED)
-    def touch(self, account: str, used: set[str]) -> None:
+    @rule(account=ACCOUNTS, names=NAMES)
+    def touch(self, account: str, names: set[str]) -> None:
         for key, kept in list(self.kept.items()):
-            if any((account, item) in kept.uses for item in used):
+            if any((account, name) in kept.dependencies for name in names):
                 del self.kept[key]
 
-        self.cache.invalidate(account, used)
+        self.cache.invalidate(account, names)
 
     @rule(seconds=st.sampled_from([600, 3_000, -0.5, -4_000]))
     def wait(self, seconds: float) -> None:

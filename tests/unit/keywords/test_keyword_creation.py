@@ -18,7 +18,7 @@ from knowhub.keywords.search.descent import DescentResult, ViewOf
 from knowhub.keywords.search.prompts import Goal, Intent
 from knowhub.keywords.search.text_search import NearKeywords
 from knowhub.keywords.service import DeleteOptions, KeywordService
-from knowhub.keywords.tree import BY_TOKEN
+from knowhub.keywords.tree import BY_NAME
 from tests.builders import CountedIds
 from tests.fakes.queued_chat import QueuedChat, point_to
 from tests.unit.keywords.tree_hub import ANN, BOB, TEXT, TreeHub, hub_with, list_names
@@ -114,7 +114,7 @@ async def test_a_parent_deleted_during_the_call_is_asked_for_again(hub: TreeHub)
     first, second = await hub.keyword("first"), await hub.keyword("second")
 
     async def drop_first() -> None:
-        if hub.store.view("default").lookup(BY_TOKEN, "first"):
+        if hub.store.view("default").lookup(BY_NAME, "first"):
             await hub.keywords.delete(ANN, first)
 
     agent = InterruptedAgent([point_to("first"), point_to("second")], drop_first)

@@ -16,7 +16,7 @@ LATER = START + 60
 
 
 def row_of(name: str = "Python", **fields: Any) -> dict[str, Any]:  # noqa: ANN401 -- any field
-    return keyword_rules.new_keyword_row(NewKeyword(name, **fields), ("k-1", ROOT_ID), ANN, TEXT, START)
+    return keyword_rules.make_keyword_row(NewKeyword(name, **fields), ("k-1", ROOT_ID), ANN, TEXT, START)
 
 
 def apply_patch(row: Row, **patch: object) -> Row | None:

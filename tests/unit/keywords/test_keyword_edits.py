@@ -28,7 +28,7 @@ def link(view: FakeKeywordView, info_id: str, name: str, relation: RelationType 
     if find_info(view, info_id) is None:
         view.put_info(info_id)
     keyword_id = view.id_of(name)
-    view.put_link(info_rules.new_link_row(info_id, keyword_id, relation, "agent", None, view.now))
+    view.put_link(info_rules.make_link_row(info_id, keyword_id, relation, "agent", None, view.now))
     return make_link_id(info_id, keyword_id)
 
 
@@ -55,7 +55,7 @@ def rows_by_id(writes: Sequence[Write], collection: str) -> dict[str, Mapping[st
 def test_a_restored_link_continues_its_versions(view: FakeKeywordView) -> None:
     link(view, "i-1", "Python", EXAMPLE)
     once = make_link_id("i-1", view.id_of("Go"))
-    row = info_rules.new_link_row("i-1", view.id_of("Go"), PRIMARY, "user", None, 0.0)
+    row = info_rules.make_link_row("i-1", view.id_of("Go"), PRIMARY, "user", None, 0.0)
     view.put_link(make_tombstone(row, 0.0))
     merged = edits.merge_keywords(view, local(), view.id_of("Python"), view.id_of("Go"), PlainText())
 

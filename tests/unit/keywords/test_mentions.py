@@ -11,8 +11,8 @@ RULES = KeywordTextRules()
 
 
 def find_named(content: str, *names: str, limit: int = 50) -> list[str]:
-    known = {token for name in names for token in RULES.tokens(name)}
-    return find_names(content, RULES.tokens, known.__contains__, limit)
+    known = {name_key for name in names for name_key in RULES.name_keys(name)}
+    return find_names(content, RULES.name_keys, known.__contains__, limit)
 
 
 @pytest.mark.parametrize(
@@ -51,7 +51,7 @@ def find_named(content: str, *names: str, limit: int = 50) -> list[str]:
     ],
 )
 def test_a_mentioned_name_is_found(content: str, name: str) -> None:
-    assert find_named(content, name) == RULES.tokens(name)
+    assert find_named(content, name) == RULES.name_keys(name)
 
 
 @pytest.mark.parametrize(
@@ -106,9 +106,9 @@ def test_a_single_character_counts_as_a_whole_word() -> None:
     ],
 )
 def test_two_characters_of_other_chinese_words_are_marked_as_parts(content: str, name: str, is_part: bool) -> None:
-    found = find_mentions(content, RULES.tokens, {name}.__contains__, words_of=RULES.words)
+    found = find_mentions(content, RULES.name_keys, {name}.__contains__, words_of=RULES.words)
 
-    assert [(mention.token, mention.is_part) for mention in found] == [(name, is_part)]
+    assert [(mention.name_key, mention.is_part) for mention in found] == [(name, is_part)]
 
 
 def test_names_come_once_each_in_their_order_up_to_the_limit() -> None:
@@ -121,7 +121,7 @@ def test_names_come_once_each_in_their_order_up_to_the_limit() -> None:
 
 @given(st.text(), st.text())
 def test_any_content_is_accepted_and_only_known_names_are_found(content: str, name: str) -> None:
-    assert set(find_named(content, name)) <= set(RULES.tokens(name))
+    assert set(find_named(content, name)) <= set(RULES.name_keys(name))
 
 
 @given(
@@ -129,5 +129,5 @@ def test_any_content_is_accepted_and_only_known_names_are_found(content: str, na
     st.lists(st.text(st.sampled_from("机器学习算法"), min_size=2, max_size=4)),
 )
 def test_chinese_names_are_found_between_others(content: str, names: list[str]) -> None:
-    for token in find_named(content, *names):
-        assert token in "".join(RULES.tokens(content))
+    for name_key in find_named(content, *names):
+        assert name_key in "".join(RULES.name_keys(content))

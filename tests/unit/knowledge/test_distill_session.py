@@ -23,7 +23,7 @@ from tests.fakes.memory_store import MemoryStore
 pytestmark = pytest.mark.anyio
 
 LI = caller_context({"user_id": "li", "agent_id": "crawler"}, OWNER)
-AGENTS = f"agents/{uri.own_segment('li')}"
+AGENTS = f"agents/{uri.make_own_segment('li')}"
 SESSION = session_at("s1")
 PART = uri.part_uri(SESSION, "m0")
 

@@ -15,8 +15,8 @@ RULES: KeywordText = KeywordTextRules()
 
 @pytest.mark.parametrize("length", [128, 129, 4_096])
 def test_a_long_query_has_the_token_of_a_short_one(length: int) -> None:
-    assert RULES.tokens(f"Ｐy{' ' * (length - 2)}") == ["py"]
-    assert RULES.tokens("!" * length) == []
+    assert RULES.name_keys(f"Ｐy{' ' * (length - 2)}") == ["py"]
+    assert RULES.name_keys("!" * length) == []
 
 
 @pytest.mark.parametrize(
@@ -68,7 +68,7 @@ def test_spellings_are_few_distinct_and_equal_their_token(name: str) -> None:
 
     assert len(spellings) <= 8
     assert len(set(spellings)) == len(spellings)
-    assert all(len(spelling) >= 2 and RULES.tokens(spelling) == [spelling] for spelling in spellings)
+    assert all(len(spelling) >= 2 and RULES.name_keys(spelling) == [spelling] for spelling in spellings)
 
 
 def test_words_are_listed_once_each() -> None:
@@ -84,7 +84,7 @@ def test_a_long_text_has_the_terms_of_its_first_words() -> None:
 
 @given(st.text())
 def test_any_text_is_accepted(text: str) -> None:
-    RULES.tokens(text)
+    RULES.name_keys(text)
     RULES.pinyin(text)
     RULES.terms(text)
 
@@ -94,7 +94,7 @@ def test_dictionaries_are_loaded_on_demand() -> None:
 import sys
 from knowhub.search.keyword_text import KeywordTextRules
 rules = KeywordTextRules()
-rules.tokens("自动化"), rules.pinyin("python")
+rules.name_keys("自动化"), rules.pinyin("python")
 before = "pypinyin" in sys.modules
 rules.load()
 print(before, "pypinyin" in sys.modules)

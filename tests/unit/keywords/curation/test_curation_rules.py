@@ -19,7 +19,7 @@ from tests.unit.keywords.curation.curation_steps import (
 
 def test_a_bare_keyword_is_merged_into_the_only_one_that_has_its_name_as_an_alias() -> None:
     view = tree_of({"语言": {"Python": {"Language Model": {}}}, "网络": {}})
-    mail = view.put("电子邮件", "k0", tokens=("电子邮件", "email"), description="信")
+    mail = view.put("电子邮件", "k0", name_keys=("电子邮件", "email"), description="信")
     view.edit(view.id_of("Language Model"), normalized=("languagemodel",))
     for name in ("Email", "Language Models"):
         view.put(name, id=f"bare {name}")
@@ -44,7 +44,7 @@ def test_a_bare_keyword_is_merged_into_the_only_one_of_its_name_and_no_other() -
 
 def test_an_alias_that_is_somebody_elses_name_too_is_not_merged() -> None:
     view = tree_of({"语言": {}, "蛇": {"Py": {}}})
-    view.put("Python", "k0", tokens=("python", "py"))
+    view.put("Python", "k0", name_keys=("python", "py"))
     view.put("py")
 
     assert describe_found(view, list_merge_steps(snapshot_tree(view))) == []
@@ -53,11 +53,11 @@ def test_an_alias_that_is_somebody_elses_name_too_is_not_merged() -> None:
 @pytest.mark.parametrize("own", ["description", "alias", "info", "child"])
 def test_a_keyword_with_own_data_is_not_merged_by_an_alias(own: str) -> None:
     view = tree_of({"语言": {}})
-    view.put("Golang", "k0", tokens=("golang", "go"))
+    view.put("Golang", "k0", name_keys=("golang", "go"))
     node = view.put(
         "go",
         description="a game" if own == "description" else "",
-        tokens=("go", "weiqi") if own == "alias" else ("go",),
+        name_keys=("go", "weiqi") if own == "alias" else ("go",),
     )
     if own == "info":
         view.put_info("i1", "about the game")
@@ -75,8 +75,8 @@ def test_namesakes_that_share_more_than_the_name_are_merged(shared: str) -> None
         # With two descriptions that differ, an info of both says nothing.
         described = {"description": "A language.", "alias": f"{number}", "info": "" if number else "A language."}
         description = described[shared]
-        tokens = ("go", "golang") if shared == "alias" else ("go", f"alias {number}")
-        view.put("go", f"k{number}", id=f"go {number}", description=description, tokens=tokens)
+        name_keys = ("go", "golang") if shared == "alias" else ("go", f"alias {number}")
+        view.put("go", f"k{number}", id=f"go {number}", description=description, name_keys=name_keys)
         info_id = "i" if shared == "info" else f"i{number}"
         view.put_info(info_id)
         view.link(Link(info_id, f"go {number}", RelationType.PRIMARY))
@@ -88,7 +88,7 @@ def test_namesakes_with_two_descriptions_stay_apart_though_one_info_is_about_bot
     view = tree_of({"语言": {}, "动物": {}})
     view.put_info("i", "Python, the snake and the language")
     for node_id, description in (("language", "A programming language."), ("snake", "A large snake.")):
-        view.put("python", f"{node_id} alias", id=node_id, description=description, tokens=("python", node_id))
+        view.put("python", f"{node_id} alias", id=node_id, description=description, name_keys=("python", node_id))
         view.link(Link("i", node_id, RelationType.PRIMARY))
 
     assert describe_found(view, list_merge_steps(snapshot_tree(view))) == []
@@ -96,15 +96,15 @@ def test_namesakes_with_two_descriptions_stay_apart_though_one_info_is_about_bot
 
 def test_a_shared_alias_alone_is_no_duplicate() -> None:
     view = tree_of({"语言": {}})
-    view.put("Python", "k0", tokens=("python", "py"))
-    view.put("PyPy", "k0", tokens=("pypy", "py"))
+    view.put("Python", "k0", name_keys=("python", "py"))
+    view.put("PyPy", "k0", name_keys=("pypy", "py"))
 
     assert describe_found(view, list_merge_steps(snapshot_tree(view))) == []
 
 
 def test_a_merge_does_not_show_names_to_new_readers() -> None:
     view = tree_of({"语言": {}})
-    view.put("Golang", "k0", tokens=("golang", "go"))
+    view.put("Golang", "k0", name_keys=("golang", "go"))
     view.put("go", scopes=("user:owner",))
 
     assert describe_found(view, list_merge_steps(snapshot_tree(view))) == []
@@ -112,8 +112,8 @@ def test_a_merge_does_not_show_names_to_new_readers() -> None:
 
 def test_a_merge_that_would_move_foreign_children_is_not_planned() -> None:
     view = FakeKeywordView()
-    view.put("Go", owner="user:ann", description="A language.", tokens=("go", "golang"))
-    view.put("go", owner="user:ann", tokens=("go", "golang"))
+    view.put("Go", owner="user:ann", description="A language.", name_keys=("go", "golang"))
+    view.put("go", owner="user:ann", name_keys=("go", "golang"))
     theirs = view.put("gopher", "k1", owner="user:bob")
 
     assert describe_found(view, list_merge_steps(snapshot_tree(view, ANN))) == []
@@ -155,7 +155,7 @@ def test_a_keyword_is_not_moved_below_one_hidden_from_its_readers(
 
 def test_a_keyword_moves_below_the_keyword_its_name_begins_with() -> None:
     view = tree_of({"语言": {"Python": {}, "C": {}, "C++": {}}, "Docker": {}, "机器学习": {}, "中国": {}})
-    view.put("SQL 注入", "k0", tokens=("sql注入",))
+    view.put("SQL 注入", "k0", name_keys=("sql注入",))
     view.put("研究生", "k0")
     names = (
         "Python 装饰器",
@@ -211,7 +211,7 @@ def test_a_keyword_with_infos_moves_only_if_they_mention_the_target(text: str, i
 
 def test_the_longest_prefix_counts_and_namesakes_are_skipped() -> None:
     view = tree_of({"框架": {"Spring": {}}, "A": {"Go": {}}, "B": {"go": {}}})
-    view.put("Spring Boot", "k0", tokens=("springboot",))
+    view.put("Spring Boot", "k0", name_keys=("springboot",))
     view.put("Spring Boot 安全")
     view.put("Go 并发")
 

@@ -16,7 +16,7 @@ def list_candidates(view: FakeKeywordView, query: str, ctx: RequestContext | Non
 
 def put_keywords(view: FakeKeywordView, *names: str, **fields: Any) -> None:  # noqa: ANN401 -- any field
     for name in names:
-        view.put(name, tokens=tuple(TEXT.tokens(name)), terms=tuple(TEXT.terms(name)), **fields)
+        view.put(name, name_keys=tuple(TEXT.name_keys(name)), terms=tuple(TEXT.terms(name)), **fields)
 
 
 def test_keywords_with_rarer_shared_words_come_first() -> None:

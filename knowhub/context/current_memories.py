@@ -7,14 +7,14 @@ from typing import Final
 from knowhub.context import uri
 from knowhub.context.commit.memory_page import read_page
 from knowhub.context.model import NODES, ContextSummary, MemoryCategory
-from knowhub.context.queries import find_memory, find_profile, list_memories_in, message_id_of
+from knowhub.context.queries import find_memory, find_profile, get_message_id, list_memories_in
 from knowhub.conversations import statement_forms
 from knowhub.core import clock
 from knowhub.core.operation import View
 from knowhub.core.request_context import RequestContext
 
 DEFAULT_TOKENS: Final = 2_000
-_BYTES_A_TOKEN: Final = 3
+_BYTES_PER_TOKEN: Final = 3
 _MAX_LOOKED_AT: Final = 2_000
 
 
@@ -45,7 +45,7 @@ def gather_current(view: View, ctx: RequestContext, max_tokens: int = DEFAULT_TO
     Within each the newest come first. A token is counted as three bytes.
     """
     statements = list(_list_statements(view, ctx))
-    room = max_tokens * _BYTES_A_TOKEN
+    room = max_tokens * _BYTES_PER_TOKEN
     lines: list[str] = []
     shown: list[CurrentStatement] = []
     for statement in statements:
@@ -67,7 +67,9 @@ def list_standing(view: View, ctx: RequestContext, limit: int, nearest: Sequence
     """
     ranks = {address: rank for rank, address in enumerate(nearest)}
     found = [
-        item for summary in _list_summaries(view, ctx, MemoryCategory.PREFERENCES) for item in _read(view, summary)
+        item
+        for summary in _list_summaries(view, ctx, MemoryCategory.PREFERENCES)
+        for item in _read_statements(view, summary)
     ]
     found.sort(key=lambda item: item.said_at or "", reverse=True)
     found.sort(key=lambda item: not statement_forms.INSTRUCTION.search(item.text.lower()))
@@ -77,17 +79,17 @@ def list_standing(view: View, ctx: RequestContext, limit: int, nearest: Sequence
 def _list_statements(view: View, ctx: RequestContext) -> Iterator[CurrentStatement]:
     profile = find_profile(view, ctx)
     if profile is not None:
-        yield from reversed(_read(view, profile))
+        yield from reversed(_read_statements(view, profile))
     yield from list_standing(view, ctx, _MAX_LOOKED_AT)
     categories = (MemoryCategory.ENTITIES, MemoryCategory.CASES, MemoryCategory.PATTERNS)
     summaries = [summary for category in categories for summary in _list_summaries(view, ctx, category)]
     events = sorted(_list_summaries(view, ctx, MemoryCategory.EVENTS), key=lambda summary: summary.occurred_at or 0.0)
     for summary in events:
         if (summary.occurred_at or 0.0) >= view.now:
-            yield from _read(view, summary)
+            yield from _read_statements(view, summary)
     past = [summary for summary in events if (summary.occurred_at or 0.0) < view.now]
     for summary in sorted([*summaries, *past], key=lambda summary: -(summary.occurred_at or summary.updated_at)):
-        yield from _read(view, summary)
+        yield from _read_statements(view, summary)
 
 
 def _list_summaries(view: View, ctx: RequestContext, category: MemoryCategory) -> list[ContextSummary]:
@@ -97,7 +99,7 @@ def _list_summaries(view: View, ctx: RequestContext, category: MemoryCategory) -
     return sorted(summaries, key=lambda summary: -summary.updated_at)[:_MAX_LOOKED_AT]
 
 
-def _read(view: View, summary: ContextSummary) -> list[CurrentStatement]:
+def _read_statements(view: View, summary: ContextSummary) -> list[CurrentStatement]:
     """Return the statements of a memory; an event has its own day."""
     is_event = summary.category is MemoryCategory.EVENTS and summary.occurred_at is not None
     statements = []
@@ -106,6 +108,6 @@ def _read(view: View, summary: ContextSummary) -> list[CurrentStatement]:
         said_at = (
             clock.iso(summary.occurred_at) if is_event and summary.occurred_at is not None else item["said_at"] or None
         )
-        ids = [message_id_of(part) for part in parts if part is not None and part.live]
+        ids = [get_message_id(part) for part in parts if part is not None and part.live]
         statements.append(CurrentStatement(item["text"], summary.category.value, summary.uri, said_at, item["by"], ids))
     return statements
