@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from knowhub.conversations.secrets import LONGEST_SECRET_CHARS
+from knowhub.conversations.secrets import OVERLAP_CHARS, find_cut
 from knowhub.conversations.sentence_ends import SENTENCE_END
 
 USER: Final = frozenset({"user", "human", "用户", "用戶"})
@@ -79,7 +79,7 @@ def list_readable(messages: Sequence[Message]) -> list[Message]:
         chars, sentences = chars - len(read), sentences - len(SENTENCE_END.findall(read))
         if chars < 0 or sentences < 0:
             break
-        content = message.content[: MAX_MESSAGE_READ_CHARS + LONGEST_SECRET_CHARS]
+        content = message.content[: find_cut(message.content, 0, MAX_MESSAGE_READ_CHARS + OVERLAP_CHARS)]
         readable.append(message if content == message.content else replace(message, content=content))
     return readable[::-1]
 

@@ -20,7 +20,7 @@ _PASSWORD: Final = re.compile(
 # How far from a credential such a word may be, in characters.
 _BEFORE_CHARS: Final = 60
 _AFTER_CHARS: Final = 40
-_VALUE: Final = re.compile(r"[A-Za-z0-9!#$%&*+./?@^_~-]{6,256}")
+_VALUE: Final = re.compile(r"[A-Za-z0-9!#$%&*+./?@^_~-]{6,}+")
 _MIN_RANDOM_CHARS: Final = 8
 _LONG_CHARS: Final = 20
 # More changes between letters and figures than a version or a room has.

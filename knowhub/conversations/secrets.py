@@ -1,17 +1,22 @@
 """Credentials in text: their position and kind, never their value."""
 
 import re
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from knowhub.conversations.plain_secrets import PLAIN_PATTERNS
 from knowhub.conversations.random_words import find_random_words, looks_random
-from knowhub.conversations.secret_patterns import PATTERNS, PLACEHOLDER, SPOKEN_PATTERNS, SecretPattern
+from knowhub.conversations.secret_patterns import PATTERNS, PLACEHOLDER, PRIVATE_KEY, SPOKEN_PATTERNS, SecretPattern
 from knowhub.core.unicode_forms import shorten
 
-PIECE_CHARS = 8_192
-LONGEST_SECRET_CHARS = 4_400
-"""The longest that is looked for is a private key of 4,096 bits."""
+PIECE_CHARS = 16_384
+OVERLAP_CHARS = 2_048
+"""So long are credentials of several words, with the name before them. Only private keys are longer."""
+# The patterns read so much of a value. A longer one is covered to the end of its word.
+_READ_VALUE_CHARS = 256
+_REST_OF_VALUE = re.compile(r"[^\s\"'`\\<>,;，。；]{0,65536}")
+_REST_OF_WORD = re.compile(r"[!-~]{0,65536}")
 _SHOWN_FROM_CHARS = 12
 _CLOSING = "\"'`“”‘’」,;，。；、)）]}"
 # `${PASSWORD}`, `<password>`, `%(password)s`: the name of a value, which is elsewhere.
@@ -46,12 +51,12 @@ def has_secret_hint(text: str) -> bool:
     return False
 
 
-def find_secrets(text: str, offset: int = 0, most: int | None = 20) -> list[DetectedSecret]:
-    """Return the first `most` credentials in a text, or all, in text order, none inside another.
+def find_secrets(text: str, offset: int = 0, max_count: int | None = 20) -> list[DetectedSecret]:
+    """Return the first `max_count` credentials in a text, or all, in text order, none inside another.
 
     `offset` is where the text begins in the whole that the positions shall refer to.
     """
-    return _keep_outer(_list_matches(text, (*PATTERNS, *PLAIN_PATTERNS), offset, is_sure=True))[:most]
+    return _keep_outer(_list_matches(text, (*PATTERNS, *PLAIN_PATTERNS), offset, is_sure=True))[:max_count]
 
 
 def find_possible_secrets(text: str) -> list[DetectedSecret]:
@@ -106,21 +111,26 @@ def redact_secrets(text: str) -> str:
 
     A word too many is left out rather than a secret sent. Quotes and line breaks may be escaped, as in JSON.
     """
-    if "\\" in text:
-        # Without the escapes a secret is seen as it was written.
-        plain = _ESCAPED.sub(lambda escape: "\n" if escape[0] == "\\n" else escape[0][1:], text)
-        for start, end, kind in _iter_possible(plain):
-            text = text.replace(plain[start:end], f"[{kind}]")
-    return _replace_spans(text, ((start, end, f"[{kind}]") for start, end, kind in _iter_possible(text)))
+    spans = [*_iter_possible(text), *(_iter_escaped(text) if "\\" in text else ())]
+    return _replace_spans(text, ((start, end, f"[{kind}]") for start, end, kind in spans))
+
+
+def _iter_escaped(text: str) -> Iterator[tuple[int, int, str]]:
+    """Yield the start, end and kind of what may be a credential in a text without its escapes."""
+    plain = _ESCAPED.sub(lambda escape: "\n" if escape[0] == "\\n" else escape[0][1:], text)
+    # Where in the plain text an escape was, each longer by one character.
+    escapes = [match.start() - number for number, match in enumerate(_ESCAPED.finditer(text))]
+    for start, end, kind in _iter_possible(plain):
+        yield start + bisect_left(escapes, start), end + bisect_left(escapes, end), kind
 
 
 def _replace_spans(text: str, spans: Iterable[tuple[int, int, str]]) -> str:
-    """Return a text with a mark in place of each span: its start, its end and the mark. Spans may overlap."""
+    """Return a text with a mark in place of each span: its start, its end and the mark. Overlapping spans share one."""
     parts: list[str] = []
     shown_to = 0
     for start, end, mark in sorted(spans):
         if end > shown_to:
-            parts += (text[shown_to:start], mark) if start >= shown_to else (mark,)
+            parts += (text[shown_to:start], mark) if start >= shown_to else ()
             shown_to = end
     return "".join([*parts, text[shown_to:]])
 
@@ -137,17 +147,32 @@ def pieces(text: str) -> Iterator[tuple[str, int]]:
 
     They overlap, so that what is cut in one of them is whole in the next.
     """
-    start = 0
-    while True:
-        yield text[start : start + PIECE_CHARS + LONGEST_SECRET_CHARS], start
-        start += PIECE_CHARS
-        if start >= len(text):
-            return
+    start, end = 0, 0
+    while end < len(text):
+        end = find_cut(text, start, start + PIECE_CHARS)
+        yield text[start:end], start
+        start = end - OVERLAP_CHARS
+
+
+def find_cut(text: str, start: int, end: int) -> int:
+    """Return where to cut off a text: at `end`, or behind it where that is in a word or in a private key.
+
+    The key is found if it begins behind `start`.
+    """
+    header = text.rfind("-----BEGIN ", start, end)
+    key = PRIVATE_KEY.expression.match(text, header) if header >= 0 else None
+    end = max(end, key.end() if key else 0)
+    return min(end + len(_get_match(_REST_OF_WORD, text, end)), len(text))
+
+
+def _get_match(pattern: re.Pattern[str], text: str, start: int) -> str:
+    match = pattern.match(text, start)
+    return match[0] if match else ""
 
 
 def mask_secrets(text: str) -> str:
     """Return a text with every credential in it replaced by what may be shown of it."""
-    found = find_secrets(text, most=None)
+    found = find_secrets(text, max_count=None)
     return _replace_spans(text, ((item.start, item.end, f"[{item.pattern}: {item.redacted}]") for item in found))
 
 
@@ -172,6 +197,8 @@ def _matches(pattern: SecretPattern, text: str, offset: int, *, is_sure: bool) -
         elif (is_sure and value.endswith("EXAMPLE")) or not (pattern.is_valid is None or pattern.is_valid(value)):
             # The key of Amazon's own manuals, or a number of another kind.
             continue
+        if len(value) >= _READ_VALUE_CHARS:
+            value += _get_match(_REST_OF_VALUE, text, start + len(value))
         yield DetectedSecret(pattern.name, offset + start, offset + start + len(value), _mask_value(value))
 
 
