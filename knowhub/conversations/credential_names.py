@@ -3,6 +3,12 @@
 from typing import Final
 
 PASSWORD: Final = "password|passwd|passphrase|passcode|pwd"  # noqa: S105 -- names, no password
+# `re` skips quickly to a set of letters, and slowly to a choice of words.
+_BEHIND_P: Final = "|".join(name.removeprefix("p") for name in PASSWORD.split("|"))
+PASSWORD_NAME: Final = rf"[Pp](?i:{_BEHIND_P})"
+"""A password's name in any case, also as the end of a name: DB_PASSWORD."""
+PASSWORD_WORD: Final = rf"[Pp](?<!\w.)(?i:{_BEHIND_P})"
+"""The same as a word of its own, or the beginning of one."""
 PASSWORD_ZH: Final = "密码|密碼|口令|暗号|暗號"  # noqa: S105 -- names, no password
 KEY_ZH: Final = "密匙|密钥|密鑰|秘钥|令牌"
 ONE_TIME_CODE_ZH: Final = "验证码|驗證碼"

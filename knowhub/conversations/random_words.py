@@ -50,6 +50,8 @@ def find_random_words(text: str) -> Iterator[tuple[int, int]]:
     """Yield the start and the end of each word that may be a credential: a cue is near it."""
     for match in _VALUE.finditer(text):
         value = match[0].rstrip(".?,")
+        if value.isalpha() and len(value) < _LONG_CHARS:
+            continue
         start, end = match.start(), match.start() + len(value)
         if _is_mixed(value) and _PASSWORD.search(
             text, max(text.rfind("\n", 0, start), start - _BEFORE_CHARS, 0), start

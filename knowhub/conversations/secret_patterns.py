@@ -4,7 +4,15 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from knowhub.conversations.credential_names import KEY_ZH, ONE_TIME_CODE_ZH, PASSWORD, PASSWORD_ZH, list_names
+from knowhub.conversations.credential_names import (
+    KEY_ZH,
+    ONE_TIME_CODE_ZH,
+    PASSWORD,
+    PASSWORD_NAME,
+    PASSWORD_WORD,
+    PASSWORD_ZH,
+    list_names,
+)
 
 _NOT_INSIDE = r"(?<![A-Za-z0-9_-])"
 _ENDS = r"(?![A-Za-z0-9_-])"
@@ -99,7 +107,7 @@ PATTERNS = (
         "password",
         list_names(PASSWORD),
         # OLDPWD is a folder.
-        rf"(?i:(?<![a-z])pwd|(?!pwd)(?:{PASSWORD})){_NAME_ENDS}(?::|=|：|＝|\bis\b)\s{{0,8}}"
+        rf"{PASSWORD_NAME}(?<!(?i:[a-z]pwd)){_NAME_ENDS}(?::|=|：|＝|\bis\b)\s{{0,8}}"
         rf"{QUOTE}?(?P<secret>{_VALUE})",
     ),
     _make_chosen(
@@ -200,11 +208,17 @@ def _has_check_digit(number: str) -> bool:
 
 
 SPOKEN_PATTERNS = (
-    _make_exact(
-        "password",
-        (*list_names(PASSWORD, PASSWORD_ZH, ONE_TIME_CODE_ZH), "pin"),
-        rf"(?:(?i:\b(?:{PASSWORD})s?)(?=[\s:：=＝])|\bPIN\b|\b[Pp]in(?= ?(?:code|码))"
-        rf"|{PASSWORD_ZH}|{ONE_TIME_CODE_ZH}){_IS}{QUOTE}?+{MEASURE}{_NO_METHOD}(?P<secret>{_FIGURE_OR_SIGN}[!-~]{{4,256}})",
+    *(
+        _make_exact(
+            "password",
+            hints,
+            rf"(?:{name}){_IS}{QUOTE}?+{_FIGURE_OR_SIGN}{MEASURE}{_NO_METHOD}(?P<secret>[!-~]{{4,256}})",
+        )
+        for hints, name in (
+            (list_names(PASSWORD), rf"{PASSWORD_WORD}[Ss]?(?=[\s:：=＝])"),
+            (("pin",), r"P(?<!\w.)IN\b|[Pp](?<!\w.)in(?= ?(?:code|码))"),
+            (list_names(PASSWORD_ZH, ONE_TIME_CODE_ZH), f"{PASSWORD_ZH}|{ONE_TIME_CODE_ZH}"),
+        )
     ),
     _make_exact(
         "password",
@@ -249,20 +263,21 @@ SPOKEN_PATTERNS = (
         list_names(PASSWORD_ZH, KEY_ZH, ONE_TIME_CODE_ZH),
         # Only such characters may come between the cue and the value.
         rf"{_SECRET_ZH}(?=[\u3400-\u9fff\s:：=＝\"'`“”‘’「]{{1,25}}[!-~])[\u3400-\u9fff\s]{{0,12}}?(?:用|是|为|為|成|改|换|換|填|[:：=＝])[\u3400-\u9fff\s:：=]{{0,8}}?"
-        rf"{QUOTE}?+{MEASURE}{_NO_METHOD}(?P<secret>(?<![!-~]){_FIGURE_OR_SIGN}[!-~]{{4,256}})",
+        rf"{QUOTE}?+(?<![!-~]){_FIGURE_OR_SIGN}{MEASURE}{_NO_METHOD}(?P<secret>[!-~]{{4,256}})",
     ),
     _make_exact(
         # «The password for the mail is …», «the password of the staging db is …»
         "password",
         list_names(PASSWORD),
-        rf"(?i:\b(?:{PASSWORD})s?) (?:for|of|to|on|at|in)(?: [\w'’./@-]{{1,40}}){{1,6}}?"
-        rf" ?(?:is|are|was|=|:) {{0,4}}{QUOTE}?+{MEASURE}{_NO_METHOD}(?P<secret>{_FIGURE_OR_SIGN}[!-~]{{4,256}})",
+        rf"{PASSWORD_WORD}[Ss]? (?:for|of|to|on|at|in)(?: [\w'’./@-]{{1,40}}){{1,6}}?"
+        rf" ?(?:is|are|was|=|:) {{0,4}}{QUOTE}?+{_FIGURE_OR_SIGN}{MEASURE}{_NO_METHOD}(?P<secret>[!-~]{{4,256}})",
     ),
     _make_exact(
         # «I like … as my password», «the word … as passphrase»
         "password",
         list_names(PASSWORD),
-        rf"(?<![!-~]){_NO_METHOD}(?P<secret>{_FIGURE_OR_SIGN}[!-~]{{6,64}}|[A-Za-z]{{20,64}})[\"'”’」]?"
+        rf"(?<![!-~])(?:{_FIGURE_OR_SIGN}|(?=[A-Za-z]{{20}})){_NO_METHOD}"
+        rf"(?P<secret>{_FIGURE_OR_SIGN}[!-~]{{6,64}}|[A-Za-z]{{20,64}})[\"'”’」]?"
         r" (?i:as|to be) (?i:(?:my|our|the|a|your|his|her|their) )?(?:\w{1,20} ){0,2}?"
         rf"(?i:(?:{PASSWORD})s?)\b(?! (?i:manager|rules?|polic|fields?|hash|reset|prompt))",
     ),
@@ -287,7 +302,7 @@ SPOKEN_PATTERNS = (
         "named_key",
         ("key", "token", "secret", *list_names(KEY_ZH)),
         rf"(?i:{_KEY}){QUOTE}?\s{{0,4}}(?:{_SAYS}\s{{0,4}}){{0,4}}+{QUOTE}?+"
-        rf"{MEASURE}{_NO_METHOD}{_FIGURE_AND_LETTER}"
+        rf"{_FIGURE_AND_LETTER}{MEASURE}{_NO_METHOD}"
         # A full stop behind it ends the sentence.
         r"(?P<secret>[A-Za-z0-9_./+=~-]{7,255}[A-Za-z0-9_/+=~-])",
     ),
@@ -305,13 +320,21 @@ SPOKEN_PATTERNS = (
         r"(?:用|以|是)\s{0,2}[A-Za-z][A-Za-z0-9_.@-]{1,40}[/:]"
         rf"(?P<secret>{_FIGURE_OR_SIGN}[^\s/:，。；\u3400-\u9fff]{{4,64}})(?=\s?(?:去|来)?登[录陆錄])",
     ),
-    _make_exact(
+    *(
         # «The password, well, hunter2», 密码嗯就是 hunter2
-        "password",
-        (*list_names(PASSWORD, PASSWORD_ZH, ONE_TIME_CODE_ZH), "禁码", "门码", "锁码"),
-        rf"(?:(?i:\b(?:{PASSWORD})\b)|{PASSWORD_ZH}|{ONE_TIME_CODE_ZH}|门禁码|开门码|[开解]锁码)"
-        rf"(?:{PAUSE}?{SPOKEN}){{0,6}}{PAUSE}?{QUOTE}?{MEASURE}{_NO_METHOD}"
-        rf"(?P<secret>(?<![!-~])(?:{_FIGURE_AND_LETTER}[!-~]{{5,256}}|{FIGURES}))",
+        _make_exact(
+            "password",
+            hints,
+            rf"(?:{name})(?:{PAUSE}?{SPOKEN}){{0,6}}{PAUSE}?{QUOTE}?(?=[!-~]{{0,64}}\d){MEASURE}{_NO_METHOD}"
+            rf"(?P<secret>(?<![!-~])(?:{_FIGURE_AND_LETTER}[!-~]{{5,256}}|{FIGURES}))",
+        )
+        for hints, name in (
+            (list_names(PASSWORD), rf"{PASSWORD_WORD}\b"),
+            (
+                (*list_names(PASSWORD_ZH, ONE_TIME_CODE_ZH), "禁码", "门码", "锁码"),
+                rf"{PASSWORD_ZH}|{ONE_TIME_CODE_ZH}|门禁码|开门码|[开解]锁码",
+            ),
+        )
     ),
     _make_exact(
         "totp_seed",

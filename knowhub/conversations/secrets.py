@@ -37,15 +37,16 @@ class DetectedSecret:
     redacted: str
 
 
-_ALL_HINTS = {hint for pattern in (*PATTERNS, *PLAIN_PATTERNS) for hint in pattern.hints}
+_SURE_HINTS = {hint for pattern in (*PATTERNS, *PLAIN_PATTERNS) for hint in pattern.hints}
+_HINTS = _SURE_HINTS.union(*(pattern.hints for pattern in SPOKEN_PATTERNS))
 # A text with `api key` has `key` too.
-_HINTS = sorted(hint for hint in _ALL_HINTS if not any(other in hint for other in _ALL_HINTS - {hint}))
+_SHORTEST_HINTS = sorted(hint for hint in _SURE_HINTS if not any(other in hint for other in _SURE_HINTS - {hint}))
 
 
 def has_secret_hint(text: str) -> bool:
-    """Return whether a text has any of the words that stand in or before credentials; else it holds none."""
+    """Return whether a text has any of the words without which `find_secrets` finds nothing."""
     lowered = text.lower()
-    for hint in _HINTS:  # noqa: SIM110 -- a generator would cost more than all the comparisons of a short text
+    for hint in _SHORTEST_HINTS:  # noqa: SIM110 -- a generator would cost more than all the comparisons of a short text
         if hint in lowered:
             return True
     return False
@@ -70,14 +71,9 @@ def find_possible_secrets(text: str) -> list[DetectedSecret]:
 
 def _list_matches(text: str, patterns: Sequence[SecretPattern], offset: int, *, is_sure: bool) -> list[DetectedSecret]:
     lowered = text.lower()
-    found: list[DetectedSecret] = []
-    # Loops: a generator for each pattern would cost more than all the comparisons of a short text.
-    for pattern in patterns:
-        for hint in pattern.hints:
-            if hint in lowered:
-                found += _matches(pattern, text, offset, is_sure=is_sure)
-                break
-    return found
+    hints = {hint for hint in _HINTS if hint in lowered}
+    tried = [pattern for pattern in patterns if not hints.isdisjoint(pattern.hints)]
+    return [secret for pattern in tried for secret in _iter_matches(pattern, text, offset, is_sure=is_sure)]
 
 
 def _keep_outer(found: list[DetectedSecret]) -> list[DetectedSecret]:
@@ -183,7 +179,7 @@ def make_excerpt(text: str, chars: int = 120) -> str:
     return shorten(shown, chars)
 
 
-def _matches(pattern: SecretPattern, text: str, offset: int, *, is_sure: bool) -> Iterator[DetectedSecret]:
+def _iter_matches(pattern: SecretPattern, text: str, offset: int, *, is_sure: bool) -> Iterator[DetectedSecret]:
     for match in pattern.expression.finditer(text):
         start, value = match.start("secret"), match["secret"]
         if _TEMPLATE.match(value):

@@ -138,7 +138,9 @@ def test_a_long_private_key_is_redacted_to_its_end(chars: int, before: int) -> N
 
 
 @pytest.mark.parametrize("before", [0, 12_000, 16_380])
-@pytest.mark.parametrize("name", ["password is ", "refresh_token=", "Cookie: session=", "Authorization: Bearer ", "jwt: "])
+@pytest.mark.parametrize(
+    "name", ["password is ", "refresh_token=", "Cookie: session=", "Authorization: Bearer ", "jwt: "]
+)
 def test_a_secret_of_one_long_word_is_redacted_to_its_end(name: str, before: int) -> None:
     chance = random.Random(name)
     parts = ["".join(chance.choices(string.ascii_letters + string.digits, k=3_000)) for _ in range(3)]
