@@ -3,14 +3,14 @@
 import re
 from typing import Final
 
-from knowhub.conversations.credential_names import ONE_TIME_CODE_ZH, PASSWORD_ZH, list_names
+from knowhub.conversations.credential_names import ONE_TIME_CODE_ZH, PASSWORD_REST, PASSWORD_ZH, list_names
 from knowhub.conversations.secret_patterns import FIGURES, MEASURE, PAUSE, PLACEHOLDER, QUOTE, SPOKEN, SecretPattern
 
 # By what the text must have. `re` skips quickly to a set of first letters, and slowly to a choice of words.
 _PASSWORD_NAMES: Final = (
     (
         ("pass", "pw"),
-        r"[Pp](?>(?i:(?<!1p)assword|asswd|wd|assphrase|ass ?code|(?<![a-z]p)(?:ass|w)(?=\s?[:=]\s?[\"'a-z])))",
+        rf"[Pp](?>(?i:(?<!1p)(?:{PASSWORD_REST})|ass code|(?<![a-z]p)(?:ass|w)(?=\s?[:=]\s?[\"'a-z])))",
     ),
     (
         ("fi key", "fi pass", "code word", "codeword", "keyword", "security answer", "security code"),

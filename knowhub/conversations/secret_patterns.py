@@ -5,7 +5,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from knowhub.conversations.credential_names import (
+    KEY_KINDS,
     KEY_ZH,
+    METHOD,
     ONE_TIME_CODE_ZH,
     PASSWORD,
     PASSWORD_NAME,
@@ -113,8 +115,8 @@ PATTERNS = (
     _make_chosen(
         "named_key",
         ("key", "token", "secret"),
-        r"(?i:(?<![a-z])(?:api|access|auth|account|client|private|signing|encryption|app|refresh|session|bot)"
-        rf"[_ -]?(?:key|token|secret)|(?<![a-z])(?:secret|token)(?:[_-]?key)?){_NAME_ENDS}(?::|=|：|＝)\s{{0,8}}"
+        rf"(?i:(?<![a-z])(?:{KEY_KINDS})[_ -]?(?:key|token|secret)|(?<![a-z])(?:secret|token)(?:[_-]?key)?)"
+        rf"{_NAME_ENDS}(?::|=|：|＝)\s{{0,8}}"
         rf"{QUOTE}?(?P<secret>[A-Za-z0-9_./+=~-]{{16,256}})",
     ),
     _make_chosen(
@@ -139,12 +141,12 @@ PLACEHOLDER: re.Pattern[str] = re.compile(
     | \*{3} | x{4} | X{4} | \.{3} | …
     | (?i: ^(?:your|my|some|the|test|dummy|fake|sample|changeme|change_me|placeholder|redacted|masked|hidden) )
     | (?i: example | placeholder )
-    | (?i: ^(?:sha|md|aes|rsa|des|hmac|hs|rs|es|base|utf|bcrypt|scrypt|argon|ed|x|pbkdf|pkcs)-?\d{1,5}\w{0,6}$ )
+    | (?i: ^(?:METHOD)\w{0,9}$ )
     | (?i: ^(?:pass(?:word|wd|phrase)?|pwd|secret|token|key|string|null|none|true|false|required|optional)\d{0,3}$ )
     | (?i: ^(?:os|process|env|self|config|settings|request|args|options|ctx|data|params)[.\[] )
     | ^knowledge-\d{8}-[0-9a-f]{4,}$
     | ^https?://
-    """,
+    """.replace("METHOD", METHOD),
     re.VERBOSE,
 )
 
@@ -159,13 +161,12 @@ MEASURE = (
 )
 # How passwords are kept and made safe is no password.
 _NO_METHOD = (
-    r"(?!(?i:sha|md5|aes|rsa|des|hmac|hs\d|rs\d|es\d|bcrypt|scrypt|argon|pbkdf|pkcs|utf|base\d|ed\d|x509|ssl|tls"
-    r"|oauth|jwt"
-    r"|1password|keepass|bitwarden|lastpass|vault|https?:|knowledge-|[a-z_]{2,32}\())"
+    rf"(?!(?i:{METHOD}|ssl|tls|oauth|jwt|1password|keepass|bitwarden|lastpass|vault|https?:|knowledge-"
+    r"|[a-z_]{2,32}\())"
 )
 _SECRET_ZH = f"(?:{PASSWORD_ZH}|{KEY_ZH}|{ONE_TIME_CODE_ZH})"
 _KEY = (
-    r"(?:(?<![a-z])(?:api|access|auth|account|client|private|app|bot|license)[_ -]?(?:key|token|secret)"
+    rf"(?:(?<![a-z])(?:{KEY_KINDS})[_ -]?(?:key|token|secret)"
     r"|(?<![a-z])(?:tokens?|secret(?:[_ -]?key)?)(?![a-z_])|"
     f"{KEY_ZH})"
 )
