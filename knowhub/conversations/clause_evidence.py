@@ -7,7 +7,7 @@ from typing import Final
 
 from knowhub.conversations.doubt_words import FICTION, FICTION_ZH, IF_ZH, JEST_ZH, MAYBE, MAYBE_ZH, PAST_ZH, UNREAL_ZH
 from knowhub.conversations.messages import Message
-from knowhub.conversations.sentence_ends import CLAUSE_END, iter_sentences
+from knowhub.conversations.sentence_ends import find_clauses, iter_sentences
 from knowhub.conversations.statement_forms import CANCELLED, INSTRUCTION, REQUEST
 
 _OF_MEMORY: Final = re.compile(r"\bremember|\bmemor(?:y|ies|i[sz]e)\b|记住|记忆|牢记", re.IGNORECASE)
@@ -144,16 +144,14 @@ def _flag_clauses(
     is_condition = _IF.search(sentence) is not None
     is_joke = is_condition and _UNREAL_ZH.search(sentence) is not None
     is_of_others = False
-    start = 0
-    for end in (*CLAUSE_END.finditer(sentence), None):
-        text = sentence[start : end.start() if end else len(sentence)]
+    for start, end in find_clauses(sentence):
+        text = sentence[start:end]
         # «… and works at Airbus» goes on about the same subject.
         is_joined = start > 0 and sentence[:start].rstrip().endswith(" and")
-        start = end.end() if end else start
         is_of_others = _is_of_others(text, statement) or (is_joined and is_of_others and not _FIRST_PERSON.search(text))
         is_supposed = is_joke or _is_supposed(text) or (is_condition and _WOULD.search(text) is not None)
         if text.strip():
-            is_question = is_asked and end is None and _QUESTION.match(text) is not None
+            is_question = is_asked and end == len(sentence) and _QUESTION.match(text) is not None
             flaws = {
                 "supposed": is_supposed,
                 "contradicted": any(form.search(text) for form in rejects),

@@ -6,7 +6,7 @@ from datetime import date
 from typing import Final
 
 from knowhub.conversations import dates, statement_forms
-from knowhub.conversations.sentence_ends import CLAUSE_END, COMMA
+from knowhub.conversations.sentence_ends import COMMA, find_clauses
 from knowhub.conversations.sentences import Sentence
 
 # How a clause begins that says something of the user or theirs alone.
@@ -42,10 +42,9 @@ def split_clauses(bare: str, facts: Sequence[int]) -> list[tuple[int, int]]:
 
     It begins with a clause that gives a fact or says something alone; «near the river» stays with the one before it.
     """
-    cuts = list(CLAUSE_END.finditer(bare))
     parts: list[tuple[int, int]] = []
     is_said = False
-    for start, end in zip([0, *(cut.end() for cut in cuts)], [*(cut.start() for cut in cuts), len(bare)], strict=True):
+    for start, end in find_clauses(bare):
         begins = any(start <= fact < end for fact in facts) or _OWN.match(bare, start) is not None
         # What is before the first of them belongs to it.
         parts = [*parts, (start, end)] if (begins and is_said) or not parts else [*parts[:-1], (parts[-1][0], end)]

@@ -7,7 +7,7 @@ from typing import Final, TypeAlias
 
 from knowhub.conversations import recalled
 from knowhub.conversations.messages import MAX_MESSAGE_READ_CHARS
-from knowhub.conversations.sentence_ends import COMMA, SENTENCE_END
+from knowhub.conversations.sentence_ends import COMMA, SENTENCE_END, iter_sentences
 
 Fold: TypeAlias = Callable[[str], str]
 """Maps variants of a character to one, such as traditional to simplified Chinese."""
@@ -167,7 +167,8 @@ def is_private(content: str, fold: Fold = str) -> bool:
 def find_forget_request(content: str, fold: Fold = str) -> str:
     """Return the sentences in lower case that ask to forget something; empty where none does."""
     plain = _normalize(content[:MAX_MESSAGE_READ_CHARS], fold)
-    return " ".join(part for part in map(str.strip, SENTENCE_END.split(plain)) if _FORGET.search(part))
+    sentences = (sentence.strip() for sentence, _ in iter_sentences(plain))
+    return " ".join(sentence for sentence in sentences if _FORGET.search(sentence))
 
 
 def is_only_private(content: str, fold: Fold = str) -> bool:

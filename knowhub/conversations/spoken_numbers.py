@@ -6,7 +6,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
-from knowhub.conversations.sentence_ends import CLAUSE_END, iter_sentences
+from knowhub.conversations.sentence_ends import iter_clauses
 
 Units: TypeAlias = tuple[frozenset[str], frozenset[str]]
 """The units that stand beside a number, and those of time that its clause counts by; empty where there is none."""
@@ -78,8 +78,7 @@ _COMMA: Final = re.compile(r"(?<=\d),(?=\d{3})")
 def list_units(text: str) -> dict[str, set[Units]]:
     """Return the units of each figure of a text; the figures are without commas."""
     found: dict[str, set[Units]] = {}
-    sentences = iter_sentences(_COMMA.sub("", text.lower()))
-    for clause in (clause for sentence, _ in sentences for clause in CLAUSE_END.split(sentence)):
+    for clause, _ in iter_clauses(_COMMA.sub("", text.lower())):
         rates = [match["unit"] or match["adverb"].replace("dai", "day") for match in _RATE.finditer(clause)]
         counted = frozenset().union(*(_UNITS[rate] for rate in rates))
         for match in _MEASURE.finditer(clause):
