@@ -5,7 +5,17 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from knowhub.conversations.doubt_words import FICTION, FICTION_ZH, IF_ZH, JEST_ZH, MAYBE, MAYBE_ZH, PAST_ZH, UNREAL_ZH
+from knowhub.conversations.doubt_words import (
+    FICTION,
+    FICTION_ZH,
+    IF_ZH,
+    JEST_ZH,
+    MAYBE,
+    MAYBE_ZH,
+    PAST_ZH,
+    SUPPOSE,
+    UNREAL_ZH,
+)
 from knowhub.conversations.messages import Message
 from knowhub.conversations.sentence_ends import find_clauses, iter_sentences
 from knowhub.conversations.statement_forms import CANCELLED, INSTRUCTION, REQUEST
@@ -44,8 +54,7 @@ _PERSON: Final = re.compile(rf"\b(?:{_PEOPLE})\b|(?:{_PEOPLE_ZH})|[他她]")
 
 # A supposition is no statement. A condition for the agent, «if you write mails», belongs to an instruction.
 _IF: Final = re.compile(
-    r"(?:(?<!even )(?<!as )\bif\b|\bsuppos(?:e|ing)\b|(?<!n't )(?<!cannot )\bimagin(?:e|ing)\b|\bpretend\b"
-    r"|\bassum(?:e|ing)\b|(?:\blet's |^\W{0,3}(?:just )?)say\b)"
+    rf"(?:(?<!even )(?<!as )\bif\b|(?<!n't )(?<!cannot )\b(?:{SUPPOSE})\b|^\W{{0,3}}(?:just )?say\b)"
     r"(?! (?:you|your|i'm not mistaken|i (?:remember|recall|am not mistaken)|possible|needed|necessary|any|not|so)\b)"
     r"(?P<mine> (?:that )?(?:i|we|i'\w{1,2}|we'\w{1,2})\b)?"
     r"|\b(?:i|we) wish(?:ed)?\b(?! (?:to|for|you)\b)|\bif only\b|^\W{0,3}had (?:i|we)\b|\bhypothetically\b|\bwhat if\b"
@@ -64,8 +73,7 @@ _HEDGE: Final = re.compile(
     rf"(?:{FICTION})\b|差一?点儿?就|开玩笑|(?:{FICTION_ZH})里"
 )
 _UNREAL: Final = re.compile(
-    r"\b(?:were|wasn't|wasnt|weren't|had|ever|wish)\b|\bif only\b|hypothetically|what if|\bimagin|\bsuppos|\bpretend"
-    r"|\blet's say"
+    rf"\b(?:were|wasn't|wasnt|weren't|had|ever|wish|{SUPPOSE})\b|\bif only\b|hypothetically|what if"
 )
 _WOULD: Final = re.compile(r"(?:\b(?:would|could|might)|\b\w{1,4}'d|\bid)\b(?! (?:like|love|prefer|rather)\b)")
 _UNREAL_ZH: Final = re.compile(rf"{UNREAL_ZH}|{JEST_ZH}|就好了|早就|早做|哪天|但愿|想象")

@@ -6,7 +6,7 @@ All forms are matched against `sentences.Sentence.bare`: lower case, quotations 
 import re
 from typing import Final
 
-from knowhub.conversations.doubt_words import IF_ZH, JEST_ZH, MAYBE, MAYBE_ZH, PAST_ZH
+from knowhub.conversations.doubt_words import IF_ZH, JEST_ZH, MAYBE, MAYBE_ZH, PAST_ZH, SUPPOSE
 
 
 def any_of(*forms: str) -> re.Pattern[str]:
@@ -92,7 +92,7 @@ POLITE: Final = any_of(
     r"|可以)(?:请)?你?以后|以后[^？?]{2,40}(?:好吗|行吗|可以吗|好不好)|以后你?(?:能不能|能否|可不可以|可以)",
 )
 NOT_MEANT: Final = any_of(
-    r"^(?:and |but )?(?:if|suppose|imagine|assuming|assume|what if|unless|let's say|even if|pretend)\b",
+    rf"^(?:and |but )?(?:if|what if|even if|unless|{SUPPOSE})\b",
     rf"\b(?:{MAYBE}|not sure|i guess|i wonder|would have|could have|i wish|pretend|not that i"
     r"|hypothetically|for example|e\.g\.|joking|kidding|lol|haha+|dreamed|dreamt|you'd think"
     r"|call me \S{1,20} but|not true|a (?:lie|joke)|(?:would|had|were) i|in (?:this|the|my|a) (?:story|game|dream))\b",
