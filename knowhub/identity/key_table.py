@@ -6,7 +6,7 @@ from typing import Any
 from knowhub.core import clock
 from knowhub.core.background_writes import BackgroundWrites
 from knowhub.core.operation import Change, Draft, Row, Store, Unchanged, View, Write, next_version
-from knowhub.identity.decisions import key_of
+from knowhub.identity.decisions import parse_key_row
 from knowhub.identity.model import API_KEYS, KEY_USES, ApiKey
 
 
@@ -41,7 +41,7 @@ class KeyTable:
 
     def _take(self, account: str, collection: str, row: Row) -> None:
         if collection == API_KEYS:
-            key = key_of(account, row)
+            key = parse_key_row(account, row)
             self._keys[key.key_id] = key
         else:
             self._uses[str(row["id"])] = str(row["last_used_at"])
@@ -61,8 +61,8 @@ class KeyUses(BackgroundWrites):
         self._used: dict[str, float] = {}
         self._tried: dict[str, float] = {}
 
-    def note(self, key: ApiKey, now: float) -> None:
-        """Note that a key was used, in seconds since the epoch. Call it in a running event loop."""
+    def record(self, key: ApiKey, now: float) -> None:
+        """Record that a key was used, in seconds since the epoch. Call it in a running event loop."""
         self._used[key.key_id] = now
         tried = self._tried.get(key.key_id)
         is_due = tried is None or now >= tried + EVERY_S
@@ -80,7 +80,7 @@ class KeyUses(BackgroundWrites):
 def _decide(view: View, key: ApiKey, now: float) -> Draft | Unchanged:
     before = view.get(KEY_USES, key.key_id)
     if before is not None and now < clock.parse_iso(before["last_used_at"]) + EVERY_S:
-        # Another process, or this one before it was started anew, has noted it within the hour.
+        # Another process, or this one before it was started anew, has recorded it within the hour.
         return Unchanged()
     moment = clock.iso(view.now)
     row: dict[str, Any] = {

@@ -7,7 +7,7 @@ from knowhub.core.clock import Clock
 from knowhub.core.errors import Conflict, Forbidden, NotFound
 from knowhub.core.ids import Ids
 from knowhub.core.operation import Committed, Draft, IdempotencyKey, Store, Unchanged, View, Write
-from knowhub.core.request_context import DEFAULT_ACCOUNT, RequestContext, Role
+from knowhub.core.request_context import DEFAULT_ACCOUNT, RequestContext
 from knowhub.identity import decisions
 from knowhub.identity.key_table import KeyTable, KeyUses
 from knowhub.identity.model import API_KEYS, ApiKey, AuthenticatedCaller, IssuedKey, KeyHolder, NewKey
@@ -23,15 +23,15 @@ class IdentityService:
         self._table = table
         self._clock = clock
         self._ids = ids
-        self._root = None if root_key is None else decisions.digest_of(root_key)
-        self._root_caller = AuthenticatedCaller(Role.ROOT, KeyHolder(), decisions.root_context(DEFAULT_ACCOUNT))
+        self._root = None if root_key is None else decisions.hash_key(root_key)
+        self._root_caller = AuthenticatedCaller(KeyHolder(), decisions.make_root_context(DEFAULT_ACCOUNT))
         self.uses = KeyUses(store, table)
 
-    async def caller(self, text: str) -> AuthenticatedCaller | None:
+    async def authenticate(self, text: str) -> AuthenticatedCaller | None:
         """Return the caller of a key; None if the key is unknown, expired or revoked. Raises OSError."""
         if self.is_root(text):
             return self._root_caller
-        digest = decisions.digest_of(text)
+        digest = decisions.hash_key(text)
         # What another process has revoked must not open anything here.
         await self._store.refresh()
         named = decisions.parse_key_name(text)
@@ -39,12 +39,12 @@ class IdentityService:
         now = self._clock.now()
         if key is None or not hmac.compare_digest(digest, key.digest) or not key.holds(now):
             return None
-        self.uses.note(key, now)
+        self.uses.record(key, now)
         return key.caller
 
     def is_root(self, text: str) -> bool:
         """Return whether this is the root key."""
-        return self._root is not None and hmac.compare_digest(decisions.digest_of(text), self._root)
+        return self._root is not None and hmac.compare_digest(decisions.hash_key(text), self._root)
 
     async def can_anybody_call(self) -> bool:
         """Return whether there is any key at all with which a request would be answered."""
@@ -58,8 +58,8 @@ class IdentityService:
         key_id, text = decisions.make_key(self._ids)
 
         def decide(view: View) -> Draft:
-            decisions.check_new(new, view.now)
-            row = decisions.new_row(new, key_id, decisions.digest_of(text), view.now)
+            decisions.check_new_key(new, view.now)
+            row = decisions.make_key_row(new, key_id, decisions.hash_key(text), view.now)
             return Draft("create_key", [Write(API_KEYS, key_id, row)])
 
         return _make_issued_key(ctx, await self._store.commit(ctx.account, ctx.actor, decide, key), text)
@@ -82,9 +82,9 @@ class IdentityService:
             row = view.get(API_KEYS, key_id)
             if row is None:
                 raise NotFound.of("key", key_id)
-            if not decisions.key_of(ctx.account, row).holds(view.now):
+            if not decisions.parse_key_row(ctx.account, row).holds(view.now):
                 raise Conflict(f"key {key_id} has expired or was revoked; make a new one")
-            new = decisions.replacing_row(row, new_id, decisions.digest_of(text), view.now)
+            new = decisions.make_replacing_row(row, new_id, decisions.hash_key(text), view.now)
             ended = decisions.make_ended_row(row, view.now, new_id)
             return Draft("rotate_key", [Write(API_KEYS, new_id, new), Write(API_KEYS, key_id, ended)])
 
@@ -127,5 +127,5 @@ def _make_issued_key(
     if isinstance(done, Unchanged):
         # Never: each decision above that makes a key writes one.
         raise Conflict("no key was made")
-    key = decisions.key_of(ctx.account, done.operation.changes[0].after)
+    key = decisions.parse_key_row(ctx.account, done.operation.changes[0].after)
     return IssuedKey(key, None if done.replayed else text, done.operation.operation_id, replaces)

@@ -18,11 +18,11 @@ _SLACK_SHARE = 0.1
 
 
 class CallResult(Enum):
-    """What a call said about the server; NOTHING when it was cancelled early, or failed by what was asked."""
+    """What a call said about the server; UNKNOWN when it was cancelled early, or failed by what was asked."""
 
-    WELL = auto()
-    ILL = auto()
-    NOTHING = auto()
+    SUCCESS = auto()
+    FAILURE = auto()
+    UNKNOWN = auto()
 
 
 class CircuitBreaker:
@@ -53,20 +53,20 @@ class CircuitBreaker:
         return max(0.0, self._opened_at + self._cool_down_s - self._monotonic())
 
     def start_call(self) -> bool:
-        """Return whether a call is permitted; how it went is to be given to `note`."""
+        """Return whether a call is permitted; how it went is to be given to `record`."""
         if self.is_open:
             return False
         self._is_probing = self._opened_at is not None
         return True
 
-    def note(self, result: CallResult) -> None:
-        """Take in how a permitted call went."""
+    def record(self, result: CallResult) -> None:
+        """Record how a permitted call went."""
         is_waiting = self._opened_at is not None and not self._is_probing
         match result:
-            case CallResult.WELL:
+            case CallResult.SUCCESS:
                 self._failures = 0
                 self._opened_at = None
-            case CallResult.ILL if not is_waiting:
+            case CallResult.FAILURE if not is_waiting:
                 self._failures += 1
                 if self._threshold and self._failures >= self._threshold:
                     self._opened_at = self._monotonic()
@@ -133,26 +133,26 @@ class GuardedClient:
 
     @asynccontextmanager
     async def _watch_call(self, timeout_s: float) -> AsyncIterator[float]:
-        verdict = CallResult.NOTHING
+        verdict = CallResult.UNKNOWN
         loop = asyncio.get_running_loop()
         began = loop.time()
         try:
             async with asyncio.timeout(timeout_s):
                 yield loop.time() + timeout_s
-            verdict = CallResult.WELL
+            verdict = CallResult.SUCCESS
         except asyncio.CancelledError:
             # With its time over, it was late.
             if began + timeout_s - loop.time() <= min(_SLACK_S, timeout_s * _SLACK_SHARE):
-                verdict = CallResult.ILL
+                verdict = CallResult.FAILURE
                 self._failures += 1
             raise
         except TimeoutError as error:
-            verdict = CallResult.ILL
+            verdict = CallResult.FAILURE
             detail = f"the {self.who} did not answer within {timeout_s:g} s"
             raise self.failed(FailureReason.TIMEOUT, detail) from error
         except CallFailed as failure:
-            verdict = CallResult.NOTHING if failure.is_request_error else CallResult.ILL
+            verdict = CallResult.UNKNOWN if failure.is_request_error else CallResult.FAILURE
             reason = FailureReason.TIMEOUT if failure.late else FailureReason.FAILURE
             raise self.failed(reason, failure.detail) from failure
         finally:
-            self._breaker.note(verdict)
+            self._breaker.record(verdict)
