@@ -7,7 +7,7 @@ from typing import Any
 
 from knowhub.bootstrap import Hub
 from knowhub.core.request_context import RequestContext, Role, caller_context
-from knowhub.identity.decisions import narrow_context, make_key_row, parse_key_row
+from knowhub.identity.decisions import make_key_row, narrow_context, parse_key_row
 from knowhub.identity.model import KeyHolder, NewKey
 from knowhub.keywords.model import ROOT_ID, NewInfo, NewKeyword
 from knowhub.keywords.service import DeleteOptions

@@ -25,7 +25,7 @@ from knowhub.audit.quotes import (
     normalize_quote,
     quote,
 )
-from knowhub.conversations.secrets import DetectedSecret, find_secrets, make_excerpt, pieces
+from knowhub.conversations.secrets.detection import DetectedSecret, find_secrets, make_excerpt, pieces
 from knowhub.core.clock import Clock, CooperativePause, iso
 from knowhub.core.near_duplicates import Cluster, ClusterBuilder
 from knowhub.core.operation import Reads, View

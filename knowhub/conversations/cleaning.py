@@ -6,10 +6,10 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import Final
 
-from knowhub.conversations.credential_names import KEY_ZH, ONE_TIME_CODE_ZH, PASSWORD, PASSWORD_ZH
 from knowhub.conversations.messages import Message
 from knowhub.conversations.recalled import NOTHING_RECALLED, RecalledTexts, remove_recalled
-from knowhub.conversations.secrets import COVER, cover_secrets
+from knowhub.conversations.secrets.detection import COVER, cover_secrets
+from knowhub.conversations.secrets.names import KEY_ZH, ONE_TIME_CODE_ZH, PASSWORD, PASSWORD_ZH
 from knowhub.conversations.sentences import is_only_private, is_private
 
 # A question or a demand that names a secret last: «What's your PIN?», «Enter the password for the mail.», 密码是多少？

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from knowhub.conversations.secrets import OVERLAP_CHARS, find_cut
-from knowhub.conversations.sentence_ends import SENTENCE_END
+from knowhub.conversations.language.sentence_ends import SENTENCE_END
+from knowhub.conversations.secrets.detection import OVERLAP_CHARS, find_cut
 
 USER: Final = frozenset({"user", "human", "用户", "用戶"})
 AGENT: Final = frozenset({"assistant", "ai", "model", "助手"})

@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from agent_tools.fences import FENCE_NOTE, find_fence, without_fenced
+from knowhub.conversations.language.sentence_ends import SENTENCE_END
 from knowhub.conversations.messages import Message, is_own_tool
-from knowhub.conversations.sentence_ends import SENTENCE_END
 from knowhub.core import near_duplicates
 
 _JSON: Final = re.compile(r"^[ \t]*+[\[{]", re.MULTILINE)

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 from knowhub.conversations import recalled
+from knowhub.conversations.language.sentence_ends import COMMA, SENTENCE_END, iter_sentences
 from knowhub.conversations.messages import MAX_MESSAGE_READ_CHARS
-from knowhub.conversations.sentence_ends import COMMA, SENTENCE_END, iter_sentences
 
 Fold: TypeAlias = Callable[[str], str]
 """Maps variants of a character to one, such as traditional to simplified Chinese."""

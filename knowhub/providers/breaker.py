@@ -8,7 +8,7 @@ from typing import ClassVar
 
 import httpx
 
-from knowhub.conversations.secrets import redact_secrets
+from knowhub.conversations.secrets.detection import redact_secrets
 from knowhub.core.language_models import FailureReason, ModelFailed, Usage
 from knowhub.providers.http import CallFailed, Endpoint, EndpointOptions, RequestTiming
 

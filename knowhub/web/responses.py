@@ -17,7 +17,7 @@ from starlette.types import Receive, Scope, Send
 from knowhub.context.commit.rule_extraction import UNREAD
 from knowhub.context.commit_model import CommitResult
 from knowhub.context.events import OutboxEvent
-from knowhub.conversations.secrets import find_secrets, has_secret_hint, pieces
+from knowhub.conversations.secrets.detection import find_secrets, has_secret_hint, pieces
 from knowhub.core.clock import CooperativePause, iso
 from knowhub.core.owned_rows import HistoryPage, RowText, SavedBatch, SavedRow
 from knowhub.core.store_results import SnapshotEntry

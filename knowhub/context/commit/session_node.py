@@ -19,10 +19,10 @@ from knowhub.context.events import EventType
 from knowhub.context.model import NODES, ContextSummary, ContextType, MemoryCategory, MemoryContext
 from knowhub.context.queries import list_parts
 from knowhub.context.texts import join_texts, one_line, shorten
-from knowhub.conversations.dates import read_moment
-from knowhub.conversations.evidence_checks import list_content_words
+from knowhub.conversations.changes.evidence import list_content_words
+from knowhub.conversations.language.dates import read_moment
 from knowhub.conversations.messages import Message, list_readable
-from knowhub.conversations.secrets import COVER, contains_secret, cover_secrets
+from knowhub.conversations.secrets.detection import COVER, contains_secret, cover_secrets
 from knowhub.conversations.sentences import Fold, is_chinese, split_sentences
 from knowhub.core.operation import Row, View, Write, is_live, next_of
 

@@ -4,8 +4,8 @@ from typing import Final
 
 from knowhub.context.model import NODES
 from knowhub.context.queries import find_profile
-from knowhub.conversations.statement_forms import NAMED_SLOTS, any_of
-from knowhub.conversations.statements import read_values
+from knowhub.conversations.statements.forms import NAMED_SLOTS, any_of
+from knowhub.conversations.statements.reader import read_values
 from knowhub.core.errors import InvalidInput
 from knowhub.core.operation import View
 from knowhub.core.request_context import RequestContext

@@ -13,7 +13,7 @@ from typing import Final
 
 from knowhub.context.model import COUNTED, ContextSummary
 from knowhub.conversations import messages
-from knowhub.conversations.statement_forms import QUESTION, any_of
+from knowhub.conversations.statements.forms import QUESTION, any_of
 from knowhub.core.recall import LEXICAL, SearchHit
 
 # Who asks mostly asks for what they said themselves. A reply says much of it again, with more words.

@@ -18,7 +18,7 @@ from knowhub.context.ports import ContextIndex
 from knowhub.context.queries import facet
 from knowhub.context.search_model import SeedHit, TypedQuery
 from knowhub.conversations import messages
-from knowhub.conversations.secrets import redact_secrets
+from knowhub.conversations.secrets.detection import redact_secrets
 from knowhub.core import scopes
 from knowhub.core.recall import SearchHit, SearchHits
 from knowhub.core.request_context import RequestContext

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from knowhub.conversations.recalled import list_plain_lines, normalize_words
 from knowhub.conversations.sentences import Fold
-from knowhub.conversations.statements import read_values
+from knowhub.conversations.statements.reader import read_values
 from knowhub.core import scopes
 from knowhub.core.near_duplicates import jaccard, shingles, words
 from knowhub.core.operation import Row, View

@@ -6,9 +6,8 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from knowhub.conversations import recalled
-from knowhub.conversations.change_checks import check_changes
-from knowhub.conversations.cleaning import clean_messages
-from knowhub.conversations.memory_changes import (
+from knowhub.conversations.changes.checks import check_changes
+from knowhub.conversations.changes.prompt import (
     MAX_KNOWN,
     MAX_SHOWN_CHARS,
     SIMILAR_TO_A_TEXT,
@@ -19,6 +18,7 @@ from knowhub.conversations.memory_changes import (
     count_overlap,
     list_said,
 )
+from knowhub.conversations.cleaning import clean_messages
 from knowhub.conversations.messages import Message, count_partly_read, list_readable, without_revealed
 from knowhub.conversations.sentences import Fold
 from knowhub.core import permissions

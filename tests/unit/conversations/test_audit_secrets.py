@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from knowhub.conversations.secrets import (
+from knowhub.conversations.secrets.detection import (
     PIECE_CHARS,
     find_possible_secrets,
     find_secrets,

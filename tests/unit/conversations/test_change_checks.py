@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from knowhub.conversations.change_checks import check_changes
-from knowhub.conversations.memory_changes import ChangePrompt, KnownMemory, RefusedChange
+from knowhub.conversations.changes.checks import check_changes
+from knowhub.conversations.changes.prompt import ChangePrompt, KnownMemory, RefusedChange
 from knowhub.conversations.messages import Message
 
 TALK = (

@@ -11,7 +11,7 @@ import pytest
 
 from knowhub.conversations.cleaning import clean_messages
 from knowhub.conversations.messages import Message
-from knowhub.conversations.secrets import COVER, redact_secrets
+from knowhub.conversations.secrets.detection import COVER, redact_secrets
 from tests.credential_texts import make_credentials, make_harmless
 
 DATA: Final = Path(__file__).parents[2] / "data"

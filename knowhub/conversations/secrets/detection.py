@@ -5,9 +5,9 @@ from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from knowhub.conversations.plain_secrets import PLAIN_PATTERNS
-from knowhub.conversations.random_words import find_random_words, looks_random
-from knowhub.conversations.secret_patterns import PATTERNS, PLACEHOLDER, PRIVATE_KEY, SPOKEN_PATTERNS, SecretPattern
+from knowhub.conversations.secrets.patterns import PATTERNS, PLACEHOLDER, PRIVATE_KEY, SPOKEN_PATTERNS, SecretPattern
+from knowhub.conversations.secrets.plain_words import PLAIN_PATTERNS
+from knowhub.conversations.secrets.random_words import find_random_words, looks_random
 from knowhub.core.unicode_forms import shorten
 
 PIECE_CHARS = 16_384

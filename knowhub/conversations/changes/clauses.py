@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from knowhub.conversations.doubt_words import (
+from knowhub.conversations.language.doubt_words import (
     FICTION,
     FICTION_ZH,
     IF_ZH,
@@ -16,9 +16,9 @@ from knowhub.conversations.doubt_words import (
     SUPPOSE,
     UNREAL_ZH,
 )
+from knowhub.conversations.language.sentence_ends import find_clauses, iter_sentences
 from knowhub.conversations.messages import Message
-from knowhub.conversations.sentence_ends import find_clauses, iter_sentences
-from knowhub.conversations.statement_forms import CANCELLED, INSTRUCTION, REQUEST
+from knowhub.conversations.statements.forms import CANCELLED, INSTRUCTION, REQUEST
 
 _OF_MEMORY: Final = re.compile(r"\bremember|\bmemor(?:y|ies|i[sz]e)\b|记住|记忆|牢记", re.IGNORECASE)
 # An order to whoever reads it. «The package must be installed» reports.

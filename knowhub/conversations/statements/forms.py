@@ -6,7 +6,7 @@ All forms are matched against `sentences.Sentence.bare`: lower case, quotations 
 import re
 from typing import Final
 
-from knowhub.conversations.doubt_words import IF_ZH, JEST_ZH, MAYBE, MAYBE_ZH, PAST_ZH, SUPPOSE
+from knowhub.conversations.language.doubt_words import IF_ZH, JEST_ZH, MAYBE, MAYBE_ZH, PAST_ZH, SUPPOSE
 
 
 def any_of(*forms: str) -> re.Pattern[str]:

@@ -7,7 +7,7 @@ from datetime import UTC, date, datetime, timedelta
 from itertools import islice, zip_longest
 from typing import Final
 
-from knowhub.conversations.spoken_numbers import CARDINALS, read_number
+from knowhub.conversations.language.numbers import CARDINALS, read_number
 
 MAX_NAMED: Final = 8
 """So many times are read in each form: the rest of a long list of dates is not read."""

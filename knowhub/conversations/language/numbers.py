@@ -6,7 +6,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
-from knowhub.conversations.sentence_ends import iter_clauses
+from knowhub.conversations.language.sentence_ends import iter_clauses
 
 Units: TypeAlias = tuple[frozenset[str], frozenset[str]]
 """The units that stand beside a number, and those of time that its clause counts by; empty where there is none."""

@@ -1,6 +1,6 @@
 """What users state of themselves and ask for, and what their tools taught, found without a model.
 
-Few forms are read, and they are nearly always right; see `statement_forms`. Commits and knowledge extraction use them.
+Few forms are read, and they are nearly always right; see `forms`. Commits and knowledge extraction use them.
 """
 
 import re
@@ -13,10 +13,11 @@ from typing import Final, TypeAlias
 
 import rjieba
 
-from knowhub.conversations import clauses, dates, lessons, statement_forms
-from knowhub.conversations.memory_changes import speak_as_user
+from knowhub.conversations.language import dates
+from knowhub.conversations.language.first_person import speak_as_user
 from knowhub.conversations.messages import Message
 from knowhub.conversations.sentences import MAX_SENTENCE_CHARS, Fold, Sentence, is_chinese, split_sentences
+from knowhub.conversations.statements import clauses, forms, lessons
 
 Values: TypeAlias = tuple[tuple[str, str], ...]
 """Single-valued facts, each a slot and its value."""
@@ -35,9 +36,9 @@ class StatementKind(StrEnum):
 
 
 _FORMS: Final = {
-    StatementKind.REQUEST: statement_forms.REQUEST,
-    StatementKind.INSTRUCTION: statement_forms.INSTRUCTION,
-    StatementKind.PREFERENCE: statement_forms.PREFERENCE,
+    StatementKind.REQUEST: forms.REQUEST,
+    StatementKind.INSTRUCTION: forms.INSTRUCTION,
+    StatementKind.PREFERENCE: forms.PREFERENCE,
 }
 
 
@@ -110,9 +111,9 @@ def _attribute(statement: Statement, name: str, labels: Counter[str]) -> Stateme
 
 def _read_sentence(number: int, sentences: Sequence[Sentence], at: int, said: date | None) -> Iterator[Statement]:
     text, bare = clauses.without_question(sentences[at])
-    if not bare or statement_forms.NOT_MEANT.search(bare):
+    if not bare or forms.NOT_MEANT.search(bare):
         return
-    is_meant = not (statement_forms.ONCE.search(bare) or statement_forms.TASK.search(bare))
+    is_meant = not (forms.ONCE.search(bare) or forms.TASK.search(bare))
     facts = [fact for fact in _find_facts(text, bare) if is_meant and _is_own(bare, fact.start)]
     # Without invisible characters the positions are others; then nothing is cut.
     places = [fact.value_start for fact in facts if len(text) == len(bare)]
@@ -121,11 +122,11 @@ def _read_sentence(number: int, sentences: Sequence[Sentence], at: int, said: da
         own = [fact for fact in facts if start <= fact.value_start < end]
         part, words = text[start:end], bare[start:end]
         kind, due = _find_kind(bare, start, end), said and clauses.find_due(part, said)
-        over = statement_forms.CANCELLED.search(words)
+        over = forms.CANCELLED.search(words)
         is_over = over is not None and _is_own(bare, start + over.start())
         is_asked = kind in {StatementKind.REQUEST, StatementKind.INSTRUCTION}
         if kind is not None and is_asked:
-            if len(sentences) == 1 and statement_forms.POINTING.search(bare):
+            if len(sentences) == 1 and forms.POINTING.search(bare):
                 return
             part = _complete(part, bare, sentences, at) if len(pieces) == 1 else part
             yield Statement(kind, part, (number,), *_split_values(own), due)
@@ -135,10 +136,10 @@ def _read_sentence(number: int, sentences: Sequence[Sentence], at: int, said: da
             yield Statement(kind, part, (number,), *_split_values(own))
         elif kind is not None:
             yield Statement(kind, part, (number,))
-        elif (is_over or (due and not over)) and not statement_forms.TASK.search(bare):
-            is_change = statement_forms.CHANGE.search(words) is not None
+        elif (is_over or (due and not over)) and not forms.TASK.search(bare):
+            is_change = forms.CHANGE.search(words) is not None
             yield Statement(StatementKind.PLAN, part, (number,), (), (), due, is_change, is_over)
-        elif facts and not statement_forms.REPORTED.search(words):
+        elif facts and not forms.REPORTED.search(words):
             yield Statement(StatementKind.INTRODUCTION, part, (number,))
 
 
@@ -150,14 +151,14 @@ def _complete(text: str, bare: str, sentences: Sequence[Sentence], at: int) -> s
         # A fact of its own ends by itself.
         before = [item.text for item in sentences[max(at - 8, 0) : at] if not _find_facts(item.text, item.bare)]
         return " ".join((*before, text))[-MAX_SENTENCE_CHARS:]
-    is_half = statement_forms.POINTING.search(bare) or statement_forms.REPLY.search(bare)
+    is_half = forms.POINTING.search(bare) or forms.REPLY.search(bare)
     return " ".join((text, *(item.text for item in sentences[1:2] if is_half)))
 
 
 def _find_kind(bare: str, start: int, end: int) -> StatementKind | None:
     for kind, form in _FORMS.items():
         match = form.search(bare[start:end])
-        is_lasting = kind is StatementKind.REQUEST or statement_forms.ONCE.search(bare) is None
+        is_lasting = kind is StatementKind.REQUEST or forms.ONCE.search(bare) is None
         if match is not None and is_lasting and _is_own(bare, start + match.start()):
             return kind
     return None
@@ -166,7 +167,7 @@ def _find_kind(bare: str, start: int, end: int) -> StatementKind | None:
 def _is_own(bare: str, start: int) -> bool:
     """Return whether what begins at `start` is the speaker's own, and of today: neither reported nor of the past."""
     before = bare[: start + 1]
-    return statement_forms.REPORTED.search(before) is None and statement_forms.PAST.search(before) is None
+    return forms.REPORTED.search(before) is None and forms.PAST.search(before) is None
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,7 +188,7 @@ _TRAILING: Final = re.compile(r"(?:\s{0,4}(?:now|currently|these days|any ?more|
 
 def _find_facts(text: str, bare: str, *, is_plain: bool = False) -> list[_Fact]:
     facts: dict[str, _Fact] = {}
-    for slot, match in ((slot, match) for slot, form in statement_forms.SLOTS for match in form.finditer(bare)):
+    for slot, match in ((slot, match) for slot, form in forms.SLOTS for match in form.finditer(bare)):
         groups = match.groupdict()
         group = next(group for group in ("value", "name", "place", "capital", "mixed") if groups.get(group))
         value = _TRAILING.sub("", groups[group].strip(" .。▪")).strip()
@@ -195,7 +196,7 @@ def _find_facts(text: str, bare: str, *, is_plain: bool = False) -> list[_Fact]:
         start = match.start(group) if len(text) == len(bare) else max(text.lower().find(value), 0)
         is_sure = _is_value(group, value, text, start) if value else None
         if is_sure is not None:
-            name = slot or statement_forms.NAMED_SLOTS.get(match["slot"]) or match["slot"].replace("favour", "favor")
+            name = slot or forms.NAMED_SLOTS.get(match["slot"]) or match["slot"].replace("favour", "favor")
             value = value if is_sure or is_plain else ""
             facts.setdefault(name, _Fact(name, value, match.start(), match.start(group), bool(groups.get("no"))))
     return sorted(facts.values(), key=lambda fact: fact.start)

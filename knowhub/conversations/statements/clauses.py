@@ -5,9 +5,10 @@ from collections.abc import Sequence
 from datetime import date
 from typing import Final
 
-from knowhub.conversations import dates, statement_forms
-from knowhub.conversations.sentence_ends import COMMA, find_clauses
+from knowhub.conversations.language import dates
+from knowhub.conversations.language.sentence_ends import COMMA, find_clauses
 from knowhub.conversations.sentences import Sentence
+from knowhub.conversations.statements import forms
 
 # How a clause begins that says something of the user or theirs alone.
 _OWN: Final = re.compile(
@@ -20,7 +21,6 @@ _QUESTION_BEHIND: Final = re.compile(
     r"|i (?:want|need|would like) to know\b).*"
     r"|(?:what|how|where|which|is|are|do|does|any|能|可以|有|怎么|什么|哪|要不要|帮)[^,;，；]*)$"
 )
-
 # Whether a day without a year was the last or is the next one, only the tense can tell.
 _NEARER_DAYS: Final = 183
 # What is arranged in the past is to come.
@@ -55,7 +55,7 @@ def split_clauses(bare: str, facts: Sequence[int]) -> list[tuple[int, int]]:
 def without_question(sentence: Sentence) -> tuple[str, str]:
     """Return a sentence without the question at its end; of a question two empty texts."""
     text, bare = sentence.text, sentence.bare
-    if not statement_forms.QUESTION.search(bare) or statement_forms.POLITE.search(bare):
+    if not forms.QUESTION.search(bare) or forms.POLITE.search(bare):
         return text, bare
     asks = _QUESTION_BEHIND.search(bare) if len(text) == len(bare) else None
     return ("", "") if asks is None else (text[: asks.start()], bare[: asks.start()])

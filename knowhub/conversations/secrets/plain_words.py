@@ -3,8 +3,8 @@
 import re
 from typing import Final
 
-from knowhub.conversations.credential_names import ONE_TIME_CODE_ZH, PASSWORD_REST, PASSWORD_ZH, list_names
-from knowhub.conversations.secret_patterns import FIGURES, MEASURE, PAUSE, PLACEHOLDER, QUOTE, SPOKEN, SecretPattern
+from knowhub.conversations.secrets.names import ONE_TIME_CODE_ZH, PASSWORD_REST, PASSWORD_ZH, list_names
+from knowhub.conversations.secrets.patterns import FIGURES, MEASURE, PAUSE, PLACEHOLDER, QUOTE, SPOKEN, SecretPattern
 
 # By what the text must have. `re` skips quickly to a set of first letters, and slowly to a choice of words.
 _PASSWORD_NAMES: Final = (

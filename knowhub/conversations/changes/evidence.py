@@ -9,10 +9,10 @@ from collections.abc import Iterator, Sequence
 from datetime import date
 from typing import Final
 
-from knowhub.conversations.clause_evidence import ENDED, NEGATIVE, list_clauses
-from knowhub.conversations.doubt_words import FICTION, FICTION_ZH, IF_ZH, MAYBE, MAYBE_ZH
+from knowhub.conversations.changes.clauses import ENDED, NEGATIVE, list_clauses
+from knowhub.conversations.language.doubt_words import FICTION, FICTION_ZH, IF_ZH, MAYBE, MAYBE_ZH
+from knowhub.conversations.language.sentence_ends import find_clauses, iter_clauses
 from knowhub.conversations.messages import Message
-from knowhub.conversations.sentence_ends import find_clauses, iter_clauses
 from knowhub.conversations.sentences import find_forget_request, mask_quoted, split_sentences
 from knowhub.core.unicode_forms import normalize
 

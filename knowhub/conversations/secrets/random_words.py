@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from knowhub.conversations.credential_names import KEY_ZH, METHOD, PASSWORD, PASSWORD_ZH
+from knowhub.conversations.secrets.names import KEY_ZH, METHOD, PASSWORD, PASSWORD_ZH
 
 _CUE: Final = re.compile(
     r"pass(?!e[ds]|ing|age|port|ive)|pwd|secret|token|credential|log-?in|bearer|auth|(?<![a-z])key|identified by"

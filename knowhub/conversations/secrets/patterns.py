@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from knowhub.conversations.credential_names import (
+from knowhub.conversations.secrets.names import (
     KEY_KINDS,
     KEY_ZH,
     METHOD,
