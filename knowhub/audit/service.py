@@ -25,7 +25,7 @@ from knowhub.audit.quotes import (
     normalize_quote,
     quote,
 )
-from knowhub.conversations.secrets.detection import DetectedSecret, find_secrets, make_excerpt, pieces
+from knowhub.conversations.secrets.detection import DetectedSecret, cut_pieces, find_secrets, make_excerpt
 from knowhub.core.clock import Clock, CooperativePause, iso
 from knowhub.core.near_duplicates import Cluster, ClusterBuilder
 from knowhub.core.operation import Reads, View
@@ -102,7 +102,7 @@ class AuditRun:
     async def _find_secrets(self, item: AuditDocument) -> None:
         found: dict[tuple[str, int], DetectedSecret] = {}
         for field, text in item.texts.items():
-            for piece, offset in pieces(text) if text else ():
+            for piece, offset in cut_pieces(text) if text else ():
                 # Where a piece ends within a secret, the next one has more of it.
                 found |= {(field, secret.start): secret for secret in find_secrets(piece, offset)}
                 await self._pace.pause()

@@ -8,16 +8,16 @@ from typing import Final
 from knowhub.conversations.language.sentence_ends import SENTENCE_END
 from knowhub.conversations.secrets.detection import OVERLAP_CHARS, find_cut
 
-USER: Final = frozenset({"user", "human", "用户", "用戶"})
-AGENT: Final = frozenset({"assistant", "ai", "model", "助手"})
-TOOL: Final = frozenset({"tool", "function", "工具"})
-SYSTEM: Final = frozenset({"system", "developer", "系统", "系統"})
+USER_ROLES: Final = frozenset({"user", "human", "用户", "用戶"})
+AGENT_ROLES: Final = frozenset({"assistant", "ai", "model", "助手"})
+TOOL_ROLES: Final = frozenset({"tool", "function", "工具"})
+SYSTEM_ROLES: Final = frozenset({"system", "developer", "系统", "系統"})
 """An application's words, which are nobody's: neither a person's nor a model's."""
 
-ALL: Final = USER | AGENT | TOOL | SYSTEM
+ALL_ROLES: Final = USER_ROLES | AGENT_ROLES | TOOL_ROLES | SYSTEM_ROLES
 
 
-def is_one_of(roles: frozenset[str], role: str) -> bool:
+def has_role(roles: frozenset[str], role: str) -> bool:
     """Return whether a role is one of these, in any case."""
     return role.strip().casefold() in roles
 
@@ -44,24 +44,24 @@ class Message:
     @property
     def is_user(self) -> bool:
         """Whether a person wrote it."""
-        return is_one_of(USER, self.role)
+        return has_role(USER_ROLES, self.role)
 
     @property
     def is_agent(self) -> bool:
         """Whether a model wrote it."""
-        return is_one_of(AGENT, self.role)
+        return has_role(AGENT_ROLES, self.role)
 
     @property
     def is_tool(self) -> bool:
         """Whether it is what a tool answered."""
-        return is_one_of(TOOL, self.role)
+        return has_role(TOOL_ROLES, self.role)
 
     @property
     def is_system(self) -> bool:
         """Whether it is an application's words, which are nobody's memories."""
-        return is_one_of(SYSTEM, self.role)
+        return has_role(SYSTEM_ROLES, self.role)
 
-    def without_label(self, text: str) -> str:
+    def strip_label(self, text: str) -> str:
         """Return a text of the message without the name of its author before it."""
         rest = text.removeprefix(self.name) if self.name else ""
         return rest[1:].lstrip() if rest != text and rest.startswith((":", "：")) else text
@@ -124,7 +124,7 @@ _QUOTED: Final = tuple(
 )
 
 
-def without_revealed(messages: Sequence[Message]) -> list[Message]:
+def withhold_sealed_bodies(messages: Sequence[Message]) -> list[Message]:
     """Return the messages without the sealed bodies that tools have shown; what a person says stays as it is."""
     return [
         replace(message, content=_without(message.content))

@@ -105,7 +105,7 @@ def keep_own_words(message: Message) -> tuple[str, int]:
     return without_fenced(message.content)
 
 
-def without_recalled(content: str) -> str:
+def remove_recalled_lines(content: str) -> str:
     """Return a text without the lines that KnowHub wrote into it."""
     content, _ = without_fenced(content)
     marks = (_INJECTED.pattern, "knowledge-", "用户说：", "The user said: ", "with line numbers")
@@ -136,7 +136,7 @@ def _iter_unlisted(content: str, heading: re.Pattern[str]) -> Iterator[str]:
             yield line
 
 
-def without_quoted(content: str, stored: frozenset[str]) -> str:
+def remove_quoted_lines(content: str, stored: frozenset[str]) -> str:
     """Return a text without the lines that quote a record of `stored`, in a list or after a label.
 
     `stored` holds lines as `list_plain_lines` returns them. Users who repeat their own statement do not quote it.
@@ -202,7 +202,7 @@ def remove_recalled(messages: Sequence[Message], known: RecalledTexts) -> list[M
 def _clean_message(message: Message, known: RecalledTexts) -> Message:
     if is_recall_answer(message):
         return replace(message, content="")
-    content = without_recalled(_TAGGED.sub("", message.content) if "<" in message.content else message.content)
+    content = remove_recalled_lines(_TAGGED.sub("", message.content) if "<" in message.content else message.content)
     content = "\n".join(
         line
         for line in _iter_unlisted(content, _HEADED)

@@ -207,7 +207,7 @@ def _iter_lines(text: str) -> Iterator[tuple[str, str]]:
 
 def _iter_plain_lines(text: str) -> Iterator[str]:
     fenced = False
-    for line in recalled.without_recalled(text).splitlines():
+    for line in recalled.remove_recalled_lines(text).splitlines():
         if _FENCE.match(line):
             fenced = not fenced
         elif not fenced:

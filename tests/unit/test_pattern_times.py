@@ -23,7 +23,7 @@ MADE_FOR_MODULES: Final = {
     "knowhub/conversations/secrets/patterns.py:_make_exact",
     "knowhub/conversations/secrets/patterns.py:_make_token",
     "knowhub/conversations/language/dates.py:compile_form",
-    "knowhub/conversations/statements/forms.py:any_of",
+    "knowhub/conversations/statements/forms.py:compile_any",
 }
 RUN_WHERE_IT_STANDS: Final = {"knowhub/stores/files/erasing/line_eraser.py:_has_id"}
 

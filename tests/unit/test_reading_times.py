@@ -92,7 +92,7 @@ def find_quotes(text: str) -> None:
 
 
 def find_all_secrets(text: str) -> None:
-    for piece, offset in detection.pieces(text):
+    for piece, offset in detection.cut_pieces(text):
         detection.find_secrets(piece, offset)
 
 
@@ -115,7 +115,7 @@ READERS: Final[Mapping[str, Callable[[str], object]]] = {
     "losses of a merge": lambda text: facts.find_missing_facts([text], text[1:]),
     "merge of records": merge_records,
     "offers of resources": lambda text: list(suggestions.suggest_resources(0, Message("user", text))),
-    "sealed bodies": lambda text: messages.without_revealed(
+    "sealed bodies": lambda text: messages.withhold_sealed_bodies(
         [Message("tool", text), Message("tool", f'"secure_body": "{text}'), Message("tool", f"| secure_body: {text}")]
     ),
     "secrets of an audit": find_all_secrets,

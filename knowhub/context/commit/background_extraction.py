@@ -208,7 +208,7 @@ class SessionExtraction:
     async def _ask(self, owner: _Owner, segment: Segment, shown: Sequence[ShownMemory]) -> SegmentDecision | None:
         """Return what the model answers; None where it has to be asked later."""
         conversation = ModelConversation(self.chat, self.budget_s)
-        prompt = ChangePrompt(segment.messages, [memory for memory, _ in shown], new=segment.new)
+        prompt = ChangePrompt(segment.messages, [memory for memory, _ in shown], first_new=segment.new)
         try:
             answered = await conversation.ask(prompt.make_request(), {}, prompt.read_answer)
         except AnswerRejected as failed:

@@ -93,7 +93,7 @@ def _split_lines(number: int, message: Message, fold: Fold) -> list[SessionLine]
     if message.is_tool or message.is_system:
         return []
     content = cover_secrets(message.content)
-    said = (_ASIDE.sub("", message.without_label(item.text)).strip() for item in split_sentences(content, fold))
+    said = (_ASIDE.sub("", message.strip_label(item.text)).strip() for item in split_sentences(content, fold))
     is_safe = content == message.content
     kept = (item for item in said if len(item) >= _MIN_LINE_CHARS and (is_safe or _is_safe(item)))
     return [SessionLine(_speaker(message), item, number) for item in kept]

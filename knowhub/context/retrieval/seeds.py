@@ -148,7 +148,7 @@ async def find_seeds(index: ContextIndex, query: TypedQuery, ctx: RequestContext
         preferences = [hit.summary for hit in (await _search(index, only, ctx, query.text)).hits]
     whole = await _search(index, query, ctx, query.text)
     names = {hit.summary.name for hit in whole.hits if hit.summary.is_part}
-    persons = _find_names(query.text, (name for name in names if not messages.is_one_of(messages.ALL, name)))
+    persons = _find_names(query.text, (name for name in names if not messages.has_role(messages.ALL_ROLES, name)))
     if not persons:
         return Seeds(whole, preferences=preferences)
     found = await _search(index, query, ctx, _remove_names(index, query.text, persons))

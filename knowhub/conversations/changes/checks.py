@@ -118,11 +118,11 @@ class ChangeChecks:
 
         Else a memory that somebody forgot would come back from the messages that it was made of.
         """
-        if min(change.evidence) >= self.prompt.new:
+        if min(change.evidence) >= self.prompt.first_new:
             return True
         messages, said = self.prompt.messages, list[str]()
         for at in change.evidence:
-            if at >= self.prompt.new and messages[at] in sources:
+            if at >= self.prompt.first_new and messages[at] in sources:
                 before = messages[at - 1]
                 is_answer = (
                     _ANSWERS.match(messages[at].content) and _QUESTION.search(before.content) and not before.is_tool
@@ -308,7 +308,7 @@ def check_changes(
         if isinstance(change, RefusedChange):
             refused.append(change)
             continue
-        reason = checks.check(change) if max(change.evidence) >= prompt.new else "said_before"
+        reason = checks.check(change) if max(change.evidence) >= prompt.first_new else "said_before"
         key = normalize_words(change.statement)
         is_changed_twice = change.memory is not None and change.memory in changed
         if not reason and (key in kept or (is_changed_twice and change.action == FORGET)):

@@ -128,13 +128,13 @@ class ChangePrompt:
     """A part of a conversation and the memories that are shown with it. The caller covers secrets first.
 
     `fields` are further fields of a change that a model may fill with a text, each with its description. The messages
-    before the place `new` were read before.
+    before the place `first_new` were read before.
     """
 
     messages: Sequence[Message]
     memories: Sequence[KnownMemory] = ()
     fields: Mapping[str, str] = field(default_factory=dict)
-    new: int = 0
+    first_new: int = 0
 
     def make_request(self) -> ChatRequest:
         """Return the question to the model."""

@@ -133,12 +133,12 @@ def _replace_spans(text: str, spans: Iterable[tuple[int, int, str]]) -> str:
 
 def _iter_possible(text: str) -> Iterator[tuple[int, int, str]]:
     """Yield the start, end and kind of possible credentials. Pieces overlap, so some are yielded twice."""
-    for piece, offset in pieces(text):
+    for piece, offset in cut_pieces(text):
         for secret in find_possible_secrets(piece):
             yield offset + secret.start, offset + secret.end, secret.pattern
 
 
-def pieces(text: str) -> Iterator[tuple[str, int]]:
+def cut_pieces(text: str) -> Iterator[tuple[str, int]]:
     """Cut a long text into pieces with their offsets, each short enough to be searched within a turn.
 
     They overlap, so that what is cut in one of them is whole in the next.

@@ -52,7 +52,7 @@ def split_clauses(bare: str, facts: Sequence[int]) -> list[tuple[int, int]]:
     return parts
 
 
-def without_question(sentence: Sentence) -> tuple[str, str]:
+def cut_question(sentence: Sentence) -> tuple[str, str]:
     """Return a sentence without the question at its end; of a question two empty texts."""
     text, bare = sentence.text, sentence.bare
     if not forms.QUESTION.search(bare) or forms.POLITE.search(bare):

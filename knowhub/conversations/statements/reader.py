@@ -66,7 +66,7 @@ class Statement:
 def read_statements(messages: Sequence[Message], fold: Fold = str) -> list[Statement]:
     """Return what the users state in these messages, and the lessons of their tools, in their order."""
     spoken = [
-        (number, message, split_sentences(message.without_label(message.content), fold))
+        (number, message, split_sentences(message.strip_label(message.content), fold))
         for number, message in enumerate(messages)
         if message.is_user
     ]
@@ -110,7 +110,7 @@ def _attribute(statement: Statement, name: str, labels: Counter[str]) -> Stateme
 
 
 def _read_sentence(number: int, sentences: Sequence[Sentence], at: int, said: date | None) -> Iterator[Statement]:
-    text, bare = clauses.without_question(sentences[at])
+    text, bare = clauses.cut_question(sentences[at])
     if not bare or forms.NOT_MEANT.search(bare):
         return
     is_meant = not (forms.ONCE.search(bare) or forms.TASK.search(bare))
