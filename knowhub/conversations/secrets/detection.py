@@ -3,7 +3,7 @@
 import re
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from knowhub.conversations.secrets.patterns import PATTERNS, PLACEHOLDER, PRIVATE_KEY, SPOKEN_PATTERNS, SecretPattern
 from knowhub.conversations.secrets.plain_words import PLAIN_PATTERNS
@@ -53,11 +53,12 @@ def has_secret_hint(text: str) -> bool:
 
 
 def find_secrets(text: str, offset: int = 0, max_count: int | None = 20) -> list[DetectedSecret]:
-    """Return the first `max_count` credentials in a text, or all, in text order, none inside another.
+    """Return the first `max_count` credentials in a text, or all, in text order; none overlap.
 
     `offset` is where the text begins in the whole that the positions shall refer to.
     """
-    return _keep_outer(_list_matches(text, (*PATTERNS, *PLAIN_PATTERNS), offset, is_sure=True))[:max_count]
+    found = _list_matches(text, (*PATTERNS, *PLAIN_PATTERNS), offset, is_sure=True)
+    return _join_overlapping(text, found, offset)[:max_count]
 
 
 def find_possible_secrets(text: str) -> list[DetectedSecret]:
@@ -66,7 +67,8 @@ def find_possible_secrets(text: str) -> list[DetectedSecret]:
     The audit shows what it is sure of; here a password that is kept costs more than a word that is left out.
     """
     words = [DetectedSecret("password", at, end, _mask_value(text[at:end])) for at, end in find_random_words(text)]
-    return _keep_outer([*_list_matches(text, (*PATTERNS, *SPOKEN_PATTERNS, *PLAIN_PATTERNS), 0, is_sure=False), *words])
+    matches = _list_matches(text, (*PATTERNS, *SPOKEN_PATTERNS, *PLAIN_PATTERNS), 0, is_sure=False)
+    return _join_overlapping(text, [*matches, *words])
 
 
 def _list_matches(text: str, patterns: Sequence[SecretPattern], offset: int, *, is_sure: bool) -> list[DetectedSecret]:
@@ -76,14 +78,17 @@ def _list_matches(text: str, patterns: Sequence[SecretPattern], offset: int, *, 
     return [secret for pattern in tried for secret in _iter_matches(pattern, text, offset, is_sure=is_sure)]
 
 
-def _keep_outer(found: list[DetectedSecret]) -> list[DetectedSecret]:
-    """Return what was found in text order, without what lies inside another."""
+def _join_overlapping(text: str, found: list[DetectedSecret], offset: int = 0) -> list[DetectedSecret]:
+    """Return what was found in text order; what begins inside another belongs to that."""
     found.sort(key=lambda item: (item.start, -item.end))
-    kept: list[DetectedSecret] = []
+    joined: list[DetectedSecret] = []
     for secret in found:
-        if not kept or secret.start >= kept[-1].end:
-            kept.append(secret)
-    return kept
+        if not joined or secret.start >= joined[-1].end:
+            joined.append(secret)
+        elif secret.end > joined[-1].end:
+            start, end = joined[-1].start, secret.end
+            joined[-1] = replace(joined[-1], end=end, redacted=_mask_value(text[start - offset : end - offset]))
+    return joined
 
 
 def contains_secret(text: str) -> bool:

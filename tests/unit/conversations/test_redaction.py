@@ -158,3 +158,9 @@ def test_codes_on_several_lines_are_redacted_in_json() -> None:
     text = json.dumps({"said": "My backup codes:\n- 48213355\n- 93302817\nand that is all."})
 
     assert redact_secrets(text) == r'{"said": "My backup codes:\n- [pin]\nand that is all."}'
+
+
+def test_a_secret_that_begins_inside_another_is_redacted_to_its_end() -> None:
+    text = """the password is "blue pass: zz9'xy7k!" today"""
+
+    assert redact_secrets(text) == 'the password is "[password] today'
