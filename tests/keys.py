@@ -32,7 +32,7 @@ async def issue_key(
     expires_at: str | None = None,
 ) -> IssuedKey:
     """Issue a key, and return it with its text."""
-    return await hub.identity.mint(root_caller(account), NewKey(holder, role, expires_at))
+    return await hub.identity.issue(root_caller(account), NewKey(holder, role, expires_at))
 
 
 async def issue_key_text(hub: Hub, user_id: str, role: Role = Role.WRITER, *, account: str = "default") -> str:

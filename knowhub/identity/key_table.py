@@ -69,7 +69,7 @@ class KeyUses(BackgroundWrites):
         if is_due and self.start(key.caller.context, lambda view: _decide(view, key, now)):
             self._tried[key.key_id] = now
 
-    def last(self, key_id: str) -> str | None:
+    def find_last_use(self, key_id: str) -> str | None:
         """Return when a key was last used, in ISO 8601, as far as this process or the log knows; None if never."""
         here, written = self._used.get(key_id), self._table.used_at(key_id)
         if here is None:

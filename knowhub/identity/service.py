@@ -52,7 +52,7 @@ class IdentityService:
         now = self._clock.now()
         return self._root is not None or any(key.holds(now) for key in self._table.keys(None))
 
-    async def mint(self, ctx: RequestContext, new: NewKey, key: IdempotencyKey | None = None) -> IssuedKey:
+    async def issue(self, ctx: RequestContext, new: NewKey, key: IdempotencyKey | None = None) -> IssuedKey:
         """Make a key in the caller's account. Raises Forbidden, InvalidInput and what a commit raises."""
         _check_admin(ctx)
         key_id, text = decisions.make_key(self._ids)
@@ -64,7 +64,7 @@ class IdentityService:
 
         return _make_issued_key(ctx, await self._store.commit(ctx.account, ctx.actor, decide, key), text)
 
-    async def keys(self, ctx: RequestContext, account: str | None) -> Sequence[ApiKey]:
+    async def list_keys(self, ctx: RequestContext, account: str | None) -> Sequence[ApiKey]:
         """Return the keys of an account, of all when None, the oldest first. Raises Forbidden."""
         _check_admin(ctx)
         await self._store.refresh()
@@ -109,7 +109,7 @@ class IdentityService:
         """Return whether a key's time is over."""
         return key.has_expired(self._clock.now())
 
-    async def account_of(self, key_id: str) -> str | None:
+    async def find_account(self, key_id: str) -> str | None:
         """Return the account of a key, for those who may do everything in each; None when there is no such key."""
         await self._store.refresh()
         key = self._table.get(key_id)

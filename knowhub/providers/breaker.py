@@ -42,7 +42,7 @@ class CircuitBreaker:
 
     @property
     def is_open(self) -> bool:
-        """Say whether a call would be refused now."""
+        """Return whether a call would be refused now."""
         return self._opened_at is not None and (self._is_probing or self.remaining_s > 0)
 
     @property
@@ -92,7 +92,7 @@ class GuardedClient:
 
     @property
     def is_open(self) -> bool:
-        """Say whether the breaker refuses calls at present."""
+        """Return whether the breaker refuses calls at present."""
         return self._breaker.is_open
 
     @property

@@ -173,7 +173,7 @@ class ResourceService(OwnedRows):
             if newest[decisions.SEALED] != row[decisions.SEALED]:
                 return Unchanged()
             before = view.get(REVEALS, row["id"])
-            reveal = decisions.reveal_row(newest, ctx, before, view.now)
+            reveal = decisions.make_reveal_row(newest, ctx, before, view.now)
             return Draft("reveal_resource", [Write(REVEALS, row["id"], reveal)])
 
         return decide
@@ -196,7 +196,7 @@ class ResourceService(OwnedRows):
             return await self._check_same_secret(done, secure)
         planned = decide(self._store.view(ctx.account), None)
         version = 0 if isinstance(planned, Unchanged) else int(planned.writes[0].after["version"])
-        data_key = await self._vault.new_key(ctx.account, resource_id)
+        data_key = await self._vault.make_data_key(ctx.account, resource_id)
         is_used = True
         try:
             # Another write may come first. The body names the version that it was sealed for, and opens with it.

@@ -338,7 +338,7 @@ def make_key_view(identity: IdentityService, key: ApiKey) -> dict[str, Any]:
         "account": key.account,
         **row,
         "expired": identity.has_expired(key),
-        "last_used_at": identity.uses.last(key.key_id),
+        "last_used_at": identity.uses.find_last_use(key.key_id),
     }
 
 

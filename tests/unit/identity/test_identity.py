@@ -103,7 +103,7 @@ async def test_keys_and_revocations_survive_a_restart(tmp_path: Path) -> None:
     async with open_hub(settings, maintain=False) as hub:
         assert (await caller_of(hub, text_of(kept))).context.account == "acme"
         assert await hub.identity.authenticate(text_of(ended)) is None
-        assert [item.key_id for item in await hub.identity.keys(root_caller(), None)] == [
+        assert [item.key_id for item in await hub.identity.list_keys(root_caller(), None)] == [
             kept.key.key_id,
             ended.key.key_id,
         ]
@@ -116,7 +116,7 @@ def _read_all_bytes(folder: Path) -> bytes:
 # ── keys in the log ───────────────────────────────────────────────────────────────────────────────────────────────
 async def test_a_former_admin_does_not_see_the_keys_they_issued(hub: Hub) -> None:
     admin = (await issue_key(hub, KeyHolder("boss"), Role.ADMIN)).key.caller.context
-    made = await hub.identity.mint(admin, NewKey(LI, Role.READER))
+    made = await hub.identity.issue(admin, NewKey(LI, Role.READER))
     writer = (await issue_key(hub, KeyHolder("boss"))).key.caller.context
 
     told = await hub.operations.log.get(writer, made.operation_id)
@@ -140,14 +140,14 @@ async def test_a_restore_does_not_revive_revoked_keys(tmp_path: Path) -> None:
 # ── when it was used ──────────────────────────────────────────────────────────────────────────────────────────────
 async def test_the_last_use_is_known_at_once_and_written_once_an_hour(hub: Hub, clock: FakeClock) -> None:
     key = await issue_key(hub, LI)
-    assert hub.identity.uses.last(key.key.key_id) is None
+    assert hub.identity.uses.find_last_use(key.key.key_id) is None
 
     for _ in range(3):
         await hub.identity.authenticate(text_of(key))
         clock.advance(HOUR / 2)
     await hub.identity.uses.close()
 
-    assert hub.identity.uses.last(key.key.key_id) == "2026-03-05T13:00:00.000Z"
+    assert hub.identity.uses.find_last_use(key.key.key_id) == "2026-03-05T13:00:00.000Z"
     row = hub.store.view("default").get(KEY_USES, key.key.key_id)
     assert row is not None
     assert (row["last_used_at"], row["version"]) == ("2026-03-05T13:00:00.000Z", 2)
