@@ -194,19 +194,19 @@ def index_recalled(texts: Iterable[str]) -> RecalledTexts:
     )
 
 
-def remove_recalled(messages: Sequence[Message], known: RecalledTexts) -> list[Message]:
+def remove_recalled(messages: Sequence[Message], recalled: RecalledTexts) -> list[Message]:
     """Return the messages without what KnowHub said; each keeps its place, though nothing may be left of it."""
-    return [_clean_message(message, known) for message in messages]
+    return [_clean_message(message, recalled) for message in messages]
 
 
-def _clean_message(message: Message, known: RecalledTexts) -> Message:
+def _clean_message(message: Message, recalled: RecalledTexts) -> Message:
     if is_recall_answer(message):
         return replace(message, content="")
     content = remove_recalled_lines(_TAGGED.sub("", message.content) if "<" in message.content else message.content)
     content = "\n".join(
         line
         for line in _iter_unlisted(content, _HEADED)
-        if _MEMORY_SCHEME not in line and normalize_words(line) not in known.lines
+        if _MEMORY_SCHEME not in line and normalize_words(line) not in recalled.lines
     )
     return message if content == message.content else replace(message, content=content)
 

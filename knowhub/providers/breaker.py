@@ -76,13 +76,13 @@ class CircuitBreaker:
 class GuardedClient:
     """A client of one server over `http`, which its maker closes; every call goes through its breaker.
 
-    Raises ValueError for an address or key of no use. A subclass says who it asks and what a failed call raises:
-    `unavailable` where the server was not asked. It counts the tokens.
+    Raises ValueError for an address or key of no use. A subclass names its `peer` and the errors of a failed call:
+    `unavailable_type` if the server was not asked, else `error_type`. It counts the tokens.
     """
 
-    who: ClassVar[str]
-    failed: ClassVar[type[ModelFailed]]
-    unavailable: ClassVar[type[ModelFailed]]
+    peer: ClassVar[str]
+    error_type: ClassVar[type[ModelFailed]]
+    unavailable_type: ClassVar[type[ModelFailed]]
 
     def __init__(self, options: EndpointOptions, http: httpx.AsyncClient, timing: RequestTiming) -> None:
         self._endpoint = Endpoint(options, http, timing)
@@ -125,34 +125,34 @@ class GuardedClient:
     def _start_call(self, timeout_s: float) -> None:
         # Also true of NaN.
         if not timeout_s > 0:
-            raise self.unavailable(FailureReason.TIMEOUT, f"no time is left to ask the {self.who}")
+            raise self.unavailable_type(FailureReason.TIMEOUT, f"no time is left to ask the {self.peer}")
         if not self._breaker.start_call():
             wait_s = self._breaker.remaining_s
-            detail = f"the breaker is open: the {self.who} failed; ask in {wait_s:.0f} s"
-            raise self.unavailable(FailureReason.FAILURE, detail)
+            detail = f"the breaker is open: the {self.peer} failed; ask in {wait_s:.0f} s"
+            raise self.unavailable_type(FailureReason.FAILURE, detail)
 
     @asynccontextmanager
     async def _watch_call(self, timeout_s: float) -> AsyncIterator[float]:
-        verdict = CallResult.UNKNOWN
+        result = CallResult.UNKNOWN
         loop = asyncio.get_running_loop()
         began = loop.time()
         try:
             async with asyncio.timeout(timeout_s):
                 yield loop.time() + timeout_s
-            verdict = CallResult.SUCCESS
+            result = CallResult.SUCCESS
         except asyncio.CancelledError:
             # With its time over, it was late.
             if began + timeout_s - loop.time() <= min(_SLACK_S, timeout_s * _SLACK_SHARE):
-                verdict = CallResult.FAILURE
+                result = CallResult.FAILURE
                 self._failures += 1
             raise
         except TimeoutError as error:
-            verdict = CallResult.FAILURE
-            detail = f"the {self.who} did not answer within {timeout_s:g} s"
-            raise self.failed(FailureReason.TIMEOUT, detail) from error
+            result = CallResult.FAILURE
+            detail = f"the {self.peer} did not answer within {timeout_s:g} s"
+            raise self.error_type(FailureReason.TIMEOUT, detail) from error
         except CallFailed as failure:
-            verdict = CallResult.UNKNOWN if failure.is_request_error else CallResult.FAILURE
+            result = CallResult.UNKNOWN if failure.is_request_error else CallResult.FAILURE
             reason = FailureReason.TIMEOUT if failure.late else FailureReason.FAILURE
-            raise self.failed(reason, failure.detail) from failure
+            raise self.error_type(reason, failure.detail) from failure
         finally:
-            self._breaker.record(verdict)
+            self._breaker.record(result)

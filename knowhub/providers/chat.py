@@ -65,7 +65,7 @@ class ChatClient(GuardedClient):
     The mode that worked is kept for the life of the client: the next call starts there.
     """
 
-    who, failed, unavailable = "model", ChatFailed, ModelUnavailable
+    peer, error_type, unavailable_type = "model", ChatFailed, ModelUnavailable
 
     def __init__(
         self, options: ChatOptions, http: httpx.AsyncClient, timing: RequestTiming, budget: TokenBudget

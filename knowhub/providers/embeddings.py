@@ -104,7 +104,7 @@ class EmbeddingClient(GuardedClient):
     dimension of its vectors.
     """
 
-    who, failed, unavailable = "embedder", EmbeddingFailed, EmbeddingFailed
+    peer, error_type, unavailable_type = "embedder", EmbeddingFailed, EmbeddingFailed
 
     def __init__(self, options: EmbeddingOptions, http: httpx.AsyncClient, timing: RequestTiming) -> None:
         self._options = options

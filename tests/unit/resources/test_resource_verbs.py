@@ -57,7 +57,9 @@ async def test_pages_list_visible_resources_by_id(bench: ResourceBench) -> None:
     seen: list[str] = []
     after: str | None = None
     while True:
-        page = await bench.service.list_page(WANG, ResourceQuery(prefix="code/", content_type="code", limit=2, after=after))
+        page = await bench.service.list_page(
+            WANG, ResourceQuery(prefix="code/", content_type="code", limit=2, after=after)
+        )
         seen += [record["id"] for record in page.records]
         if page.next_after is None:
             break
