@@ -130,13 +130,13 @@ _UNSEEN: Final = dict.fromkeys((0x00AD, 0x180E, *range(0x200B, 0x2010), 0x2060, 
 
 @dataclass(frozen=True, slots=True)
 class Sentence:
-    """A sentence as it was said, and in a form to match: quotations masked, lower case, variants of characters alike.
+    """A sentence: `text` as it was said, `folded` with quotations masked, in lower case, variants of characters alike.
 
     `speaker` is the word before it that may be a name: «Alex: I prefer tabs.», but also «Coffee: I prefer it black.»
     """
 
     text: str
-    bare: str
+    folded: str
     speaker: str = ""
 
 

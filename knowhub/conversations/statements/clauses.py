@@ -37,15 +37,15 @@ _COMING: Final = re.compile(
 )
 
 
-def split_clauses(bare: str, facts: Sequence[int]) -> list[tuple[int, int]]:
+def split_clauses(folded: str, facts: Sequence[int]) -> list[tuple[int, int]]:
     """Return the start and end of each part, given where the facts are.
 
     It begins with a clause that gives a fact or says something alone; «near the river» stays with the one before it.
     """
     parts: list[tuple[int, int]] = []
     is_said = False
-    for start, end in find_clauses(bare):
-        begins = any(start <= fact < end for fact in facts) or _OWN.match(bare, start) is not None
+    for start, end in find_clauses(folded):
+        begins = any(start <= fact < end for fact in facts) or _OWN.match(folded, start) is not None
         # What is before the first of them belongs to it.
         parts = [*parts, (start, end)] if (begins and is_said) or not parts else [*parts[:-1], (parts[-1][0], end)]
         is_said = is_said or begins
@@ -54,11 +54,11 @@ def split_clauses(bare: str, facts: Sequence[int]) -> list[tuple[int, int]]:
 
 def cut_question(sentence: Sentence) -> tuple[str, str]:
     """Return a sentence without the question at its end; of a question two empty texts."""
-    text, bare = sentence.text, sentence.bare
-    if not forms.QUESTION.search(bare) or forms.POLITE.search(bare):
-        return text, bare
-    asks = _QUESTION_BEHIND.search(bare) if len(text) == len(bare) else None
-    return ("", "") if asks is None else (text[: asks.start()], bare[: asks.start()])
+    text, folded = sentence.text, sentence.folded
+    if not forms.QUESTION.search(folded) or forms.POLITE.search(folded):
+        return text, folded
+    asks = _QUESTION_BEHIND.search(folded) if len(text) == len(folded) else None
+    return ("", "") if asks is None else (text[: asks.start()], folded[: asks.start()])
 
 
 def find_due(text: str, said: date) -> date | None:

@@ -1,6 +1,6 @@
 """How Chinese and English ask to remember something, introduce a person, and give a standing instruction.
 
-All forms are matched against `sentences.Sentence.bare`: lower case, quotations masked. Few, and nearly always right.
+All forms are matched against `sentences.Sentence.folded`: lower case, quotations masked. Few, and nearly always right.
 """
 
 import re

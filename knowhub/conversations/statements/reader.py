@@ -95,8 +95,8 @@ def read_values(text: str, fold: Fold = str) -> tuple[Values, Values]:
     found = [
         fact
         for said in split_sentences(spoken, fold)
-        for fact in _find_facts(said.text, said.bare, is_plain=spoken != text)  # As models write values.
-        if _is_own(said.bare, fact.start)
+        for fact in _find_facts(said.text, said.folded, is_plain=spoken != text)  # As models write values.
+        if _is_own(said.folded, fact.start)
     ]
     return _split_values(found)
 
@@ -110,25 +110,25 @@ def _attribute(statement: Statement, name: str, labels: Counter[str]) -> Stateme
 
 
 def _read_sentence(number: int, sentences: Sequence[Sentence], at: int, said: date | None) -> Iterator[Statement]:
-    text, bare = clauses.cut_question(sentences[at])
-    if not bare or forms.NOT_MEANT.search(bare):
+    text, folded = clauses.cut_question(sentences[at])
+    if not folded or forms.NOT_MEANT.search(folded):
         return
-    is_meant = not (forms.ONCE.search(bare) or forms.TASK.search(bare))
-    facts = [fact for fact in _find_facts(text, bare) if is_meant and _is_own(bare, fact.start)]
+    is_meant = not (forms.ONCE.search(folded) or forms.TASK.search(folded))
+    facts = [fact for fact in _find_facts(text, folded) if is_meant and _is_own(folded, fact.start)]
     # Without invisible characters the positions are others; then nothing is cut.
-    places = [fact.value_start for fact in facts if len(text) == len(bare)]
-    pieces = clauses.split_clauses(bare, places) if places else [(0, max(len(text), len(bare)))]
+    places = [fact.value_start for fact in facts if len(text) == len(folded)]
+    pieces = clauses.split_clauses(folded, places) if places else [(0, max(len(text), len(folded)))]
     for start, end in pieces:
         own = [fact for fact in facts if start <= fact.value_start < end]
-        part, words = text[start:end], bare[start:end]
-        kind, due = _find_kind(bare, start, end), said and clauses.find_due(part, said)
+        part, words = text[start:end], folded[start:end]
+        kind, due = _find_kind(folded, start, end), said and clauses.find_due(part, said)
         over = forms.CANCELLED.search(words)
-        is_over = over is not None and _is_own(bare, start + over.start())
+        is_over = over is not None and _is_own(folded, start + over.start())
         is_asked = kind in {StatementKind.REQUEST, StatementKind.INSTRUCTION}
         if kind is not None and is_asked:
-            if len(sentences) == 1 and forms.POINTING.search(bare):
+            if len(sentences) == 1 and forms.POINTING.search(folded):
                 return
-            part = _complete(part, bare, sentences, at) if len(pieces) == 1 else part
+            part = _complete(part, folded, sentences, at) if len(pieces) == 1 else part
             yield Statement(kind, part, (number,), *_split_values(own), due)
         elif own:
             is_order = all(fact.slot in {"called", "reply language"} for fact in own)
@@ -136,37 +136,37 @@ def _read_sentence(number: int, sentences: Sequence[Sentence], at: int, said: da
             yield Statement(kind, part, (number,), *_split_values(own))
         elif kind is not None:
             yield Statement(kind, part, (number,))
-        elif (is_over or (due and not over)) and not forms.TASK.search(bare):
+        elif (is_over or (due and not over)) and not forms.TASK.search(folded):
             is_change = forms.CHANGE.search(words) is not None
             yield Statement(StatementKind.PLAN, part, (number,), (), (), due, is_change, is_over)
         elif facts and not forms.REPORTED.search(words):
             yield Statement(StatementKind.INTRODUCTION, part, (number,))
 
 
-def _complete(text: str, bare: str, sentences: Sequence[Sentence], at: int) -> str:
+def _complete(text: str, folded: str, sentences: Sequence[Sentence], at: int) -> str:
     """Return a statement with its neighbours where it says nothing alone: «Always like that.», «Remember it.»."""
     if len(text) > _MIN_COMPLETE_CHARS[text.isascii()]:
         return text
     if at:
         # A fact of its own ends by itself.
-        before = [item.text for item in sentences[max(at - 8, 0) : at] if not _find_facts(item.text, item.bare)]
+        before = [item.text for item in sentences[max(at - 8, 0) : at] if not _find_facts(item.text, item.folded)]
         return " ".join((*before, text))[-MAX_SENTENCE_CHARS:]
-    is_half = forms.POINTING.search(bare) or forms.REPLY.search(bare)
+    is_half = forms.POINTING.search(folded) or forms.REPLY.search(folded)
     return " ".join((text, *(item.text for item in sentences[1:2] if is_half)))
 
 
-def _find_kind(bare: str, start: int, end: int) -> StatementKind | None:
+def _find_kind(folded: str, start: int, end: int) -> StatementKind | None:
     for kind, form in _FORMS.items():
-        match = form.search(bare[start:end])
-        is_lasting = kind is StatementKind.REQUEST or forms.ONCE.search(bare) is None
-        if match is not None and is_lasting and _is_own(bare, start + match.start()):
+        match = form.search(folded[start:end])
+        is_lasting = kind is StatementKind.REQUEST or forms.ONCE.search(folded) is None
+        if match is not None and is_lasting and _is_own(folded, start + match.start()):
             return kind
     return None
 
 
-def _is_own(bare: str, start: int) -> bool:
+def _is_own(folded: str, start: int) -> bool:
     """Return whether what begins at `start` is the speaker's own, and of today: neither reported nor of the past."""
-    before = bare[: start + 1]
+    before = folded[: start + 1]
     return forms.REPORTED.search(before) is None and forms.PAST.search(before) is None
 
 
@@ -186,14 +186,14 @@ _COMMON_PLACES: Final = "院校学厂所局家店馆司位舍地行府部室楼�
 _TRAILING: Final = re.compile(r"(?:\s{0,4}(?:now|currently|these days|any ?more|any longer|at all|[了吧啦呢])){1,4}$")
 
 
-def _find_facts(text: str, bare: str, *, is_plain: bool = False) -> list[_Fact]:
+def _find_facts(text: str, folded: str, *, is_plain: bool = False) -> list[_Fact]:
     facts: dict[str, _Fact] = {}
-    for slot, match in ((slot, match) for slot, form in forms.SLOTS for match in form.finditer(bare)):
+    for slot, match in ((slot, match) for slot, form in forms.SLOTS for match in form.finditer(folded)):
         groups = match.groupdict()
         group = next(group for group in ("value", "name", "place", "capital", "mixed") if groups.get(group))
         value = _TRAILING.sub("", groups[group].strip(" .。▪")).strip()
         # Invisible characters shift the positions.
-        start = match.start(group) if len(text) == len(bare) else max(text.lower().find(value), 0)
+        start = match.start(group) if len(text) == len(folded) else max(text.lower().find(value), 0)
         is_sure = _is_value(group, value, text, start) if value else None
         if is_sure is not None:
             name = slot or forms.NAMED_SLOTS.get(match["slot"]) or match["slot"].replace("favour", "favor")
