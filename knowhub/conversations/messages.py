@@ -127,14 +127,14 @@ _QUOTED: Final = tuple(
 def withhold_sealed_bodies(messages: Sequence[Message]) -> list[Message]:
     """Return the messages without the sealed bodies that tools have shown; what a person says stays as it is."""
     return [
-        replace(message, content=_without(message.content))
+        replace(message, content=_withhold_body(message.content))
         if _NAME in message.content and not message.is_user
         else message
         for message in messages
     ]
 
 
-def _without(content: str) -> str:
+def _withhold_body(content: str) -> str:
     content = _FENCED.sub(lambda found: found[1] + WITHHELD, content)
     content = _QUOTED[0].sub(lambda found: f'{found[1]}"{WITHHELD}"', content)
     return _QUOTED[1].sub(lambda found: f'{found[1]}\\"{WITHHELD}\\"', content)

@@ -149,7 +149,8 @@ def remove_quoted_lines(content: str, stored: frozenset[str]) -> str:
         said = [item, item[label.end() :]] if label else [item]
         quotes = labelled or label is not None or item != line
         if not (
-            quotes and any(_plain(entry) in stored for text in said for entry in (text, *SENTENCE_END.split(text)))
+            quotes
+            and any(_keep_letters(entry) in stored for text in said for entry in (text, *SENTENCE_END.split(text)))
         ):
             kept.append(line)
         labelled = bool(line.strip()) and (labelled or line.rstrip().endswith((":", "：")))
@@ -158,7 +159,7 @@ def remove_quoted_lines(content: str, stored: frozenset[str]) -> str:
 
 def list_plain_lines(content: str) -> Iterator[str]:
     """Yield the lines of a record, reduced to letters and digits."""
-    return (plain for line in content.splitlines() if (plain := _plain(_SAID.sub("", line))))
+    return (plain for line in content.splitlines() if (plain := _keep_letters(_SAID.sub("", line))))
 
 
 def is_copy(said: str, stored: Iterable[frozenset[int]]) -> bool:
@@ -214,9 +215,9 @@ def _clean_message(message: Message, recalled: RecalledTexts) -> Message:
 def normalize_words(text: str) -> str:
     """Return the letters and digits of a text without filler words, in lower case, for comparing texts."""
     folded = text.casefold()
-    return _plain(_FILLERS.sub("", folded)) or _plain(folded)
+    return _keep_letters(_FILLERS.sub("", folded)) or _keep_letters(folded)
 
 
-def _plain(text: str) -> str:
+def _keep_letters(text: str) -> str:
     # A commit compares all texts: a generator takes several times as long.
     return "".join(filter(str.isalnum, text.casefold()))
