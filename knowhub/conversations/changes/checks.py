@@ -14,7 +14,6 @@ from functools import cached_property
 from itertools import starmap
 from typing import Final
 
-from knowhub.conversations.changes.clauses import is_order
 from knowhub.conversations.changes.evidence import (
     GENERIC,
     OF_THE_USER,
@@ -27,6 +26,7 @@ from knowhub.conversations.changes.evidence import (
     is_earlier_move,
     share_words,
 )
+from knowhub.conversations.changes.flaws import is_order
 from knowhub.conversations.changes.known_days import (
     Days,
     list_calendar_words,

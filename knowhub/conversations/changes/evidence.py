@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from datetime import date
 from typing import Final
 
-from knowhub.conversations.changes.clauses import ENDED, NEGATIVE, list_clauses
+from knowhub.conversations.changes.flaws import ENDED, NEGATIVE, flag_clauses
 from knowhub.conversations.language.doubt_words import FICTION, FICTION_ZH, IF_ZH, MAYBE, MAYBE_ZH
 from knowhub.conversations.language.sentence_ends import find_clauses, iter_clauses
 from knowhub.conversations.messages import Message
@@ -140,7 +140,7 @@ def find_forget_flaw(memory: str, slots: set[str], said: Sequence[Message], befo
         if request and (objects & wanted or (not objects and (_ALL.search(request) or share_words(memory, context)))):
             return ""
         is_near = share_words(memory, context)
-        for clause in () if request else list_clauses(plain, message, memory):
+        for clause in () if request else flag_clauses(plain, message, memory):
             goes_on = is_near and _GOES_ON.search(clause.text) is not None
             is_near = goes_on or not wanted.isdisjoint(_list_named(clause.text))
             denied = "".join(_DENIAL.split(clause.text, 1)[1:])
@@ -205,7 +205,7 @@ def find_flaw(statement: str, category: str, cited: Sequence[Message], before: S
         if share_words(statement, own) and not share_words(statement, spoken):
             return "quoted"
     wanted = list_content_words(statement)
-    clauses = [clause for message, plain, _ in said for clause in list_clauses(plain, message, statement, category)]
+    clauses = [clause for message, plain, _ in said for clause in flag_clauses(plain, message, statement, category)]
     best = max((len(wanted & list_content_words(clause.text)) for clause in clauses), default=0)
     nearest = [clause for clause in clauses if best and len(wanted & list_content_words(clause.text)) == best]
     exempt = _OF_CASES if is_case else _list_exempt(statement, own, is_own=is_own)

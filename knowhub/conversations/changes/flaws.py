@@ -1,4 +1,4 @@
-"""Split evidence into clauses, and find those that do not assert what they mention."""
+"""The flaws of clauses as evidence: what is supposed, denied, asked or said of somebody else asserts nothing."""
 
 import re
 from collections.abc import Iterator
@@ -128,7 +128,7 @@ def is_order(text: str, category: str = "") -> bool:
     return INSTRUCTION.search(plain) is not None or (is_addressed and _ORDER.search(plain) is not None)
 
 
-def list_clauses(plain: str, message: Message, statement: str, category: str = "") -> Iterator[Clause]:
+def flag_clauses(plain: str, message: Message, statement: str, category: str = "") -> Iterator[Clause]:
     """Yield the clauses of a text of a message, each with its flaw as evidence for a statement."""
     is_affirmed = not (NEGATIVE.search(statement.lower()) or ENDED.search(statement))
     is_present = is_affirmed and not _PAST_TENSE.search(statement)
@@ -137,7 +137,7 @@ def list_clauses(plain: str, message: Message, statement: str, category: str = "
         if message.is_tool and _is_ordered(sentence, category):
             yield Clause(sentence, "ordered_by_tool")
         else:
-            yield from _flag_clauses(sentence, statement, is_asked=message.is_user and is_question, rejects=rejects)
+            yield from _flag_sentence(sentence, statement, is_asked=message.is_user and is_question, rejects=rejects)
 
 
 def _is_ordered(sentence: str, category: str) -> bool:
@@ -146,7 +146,7 @@ def _is_ordered(sentence: str, category: str) -> bool:
     return is_of_memory is not None or is_order(sentence, category)
 
 
-def _flag_clauses(
+def _flag_sentence(
     sentence: str, statement: str, *, is_asked: bool, rejects: tuple[re.Pattern[str], ...]
 ) -> Iterator[Clause]:
     is_condition = _IF.search(sentence) is not None
