@@ -4,7 +4,7 @@ from pathlib import Path
 
 from knowhub.bootstrap import Hub
 from knowhub.core.request_context import RequestContext, Role
-from knowhub.identity.decisions import root_context
+from knowhub.identity.decisions import make_root_context
 from knowhub.identity.model import AuthenticatedCaller, IssuedKey, KeyHolder, NewKey
 from knowhub.settings import Settings
 
@@ -20,7 +20,7 @@ def make_keyed_settings(folder: Path, root_key: str | None = ROOT_KEY) -> Settin
 
 def root_caller(account: str = "default") -> RequestContext:
     """Return the context of a request with the root key."""
-    return root_context(account)
+    return make_root_context(account)
 
 
 async def issue_key(
@@ -32,7 +32,7 @@ async def issue_key(
     expires_at: str | None = None,
 ) -> IssuedKey:
     """Issue a key, and return it with its text."""
-    return await hub.identity.mint(root_caller(account), NewKey(holder, role, expires_at))
+    return await hub.identity.issue(root_caller(account), NewKey(holder, role, expires_at))
 
 
 async def issue_key_text(hub: Hub, user_id: str, role: Role = Role.WRITER, *, account: str = "default") -> str:
@@ -48,7 +48,7 @@ def text_of(key: IssuedKey) -> str:
 
 async def caller_of(hub: Hub, text: str) -> AuthenticatedCaller:
     """Return the caller of a key, which must be valid."""
-    caller = await hub.identity.caller(text)
+    caller = await hub.identity.authenticate(text)
     assert caller is not None
     return caller
 

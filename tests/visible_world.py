@@ -7,7 +7,7 @@ from typing import Any
 
 from knowhub.bootstrap import Hub
 from knowhub.core.request_context import RequestContext, Role, caller_context
-from knowhub.identity.decisions import context_for, key_of, new_row
+from knowhub.identity.decisions import make_key_row, narrow_context, parse_key_row
 from knowhub.identity.model import KeyHolder, NewKey
 from knowhub.keywords.model import ROOT_ID, NewInfo, NewKeyword
 from knowhub.keywords.service import DeleteOptions
@@ -190,13 +190,15 @@ def _make_caller(dice: random.Random, number: int) -> OracleCaller:
         return OracleCaller(caller_context(ids, "user:local"), _scopes_of(ids))
     role = (Role.WRITER, Role.READER, Role.WRITER, Role.ADMIN)[number // 4 % 4]
     names = {f"{kind}_ids": tuple(item.partition(":")[2] for item in held) for kind, held in groups.items()}
-    key = key_of("default", new_row(NewKey(KeyHolder(user, agent, **names), role), f"key-{number}", "hash", START))
+    key = parse_key_row(
+        "default", make_key_row(NewKey(KeyHolder(user, agent, **names), role), f"key-{number}", "hash", START)
+    )
     named = next((item for item in groups["project"] if dice.randrange(2)), None)
     narrowing = {} if named is None else {"project_id": named.partition(":")[2]}
     held = [item for kind, some in groups.items() for item in ([named] if kind == "project" and named else some)]
     own = {f"user:{user}", *((f"agent:{agent}",) if agent else ())}
     sees = None if role is Role.ADMIN else frozenset({*own, *held, "public"})
-    return OracleCaller(context_for(key.caller, narrowing, None), sees)
+    return OracleCaller(narrow_context(key.caller, narrowing, None), sees)
 
 
 def _scopes_of(ids: Mapping[str, str]) -> frozenset[str]:

@@ -16,26 +16,26 @@ from knowhub.knowledge.evidence import compute_quality
 from knowhub.knowledge.model import DEFAULT_SCORE, KNOWLEDGE, KnowledgeSummary, ListQuery
 from knowhub.knowledge.table import list_records
 
-_HEADS_A_TURN = 500
+_IDS_A_TURN = 500
 
 
-async def live_documents(view: View, ctx: RequestContext, pace: CooperativePause) -> Iterator[AuditDocument]:
+async def list_documents(view: View, ctx: RequestContext, pace: CooperativePause) -> Iterator[AuditDocument]:
     """Return the live records and infos that the caller sees, oldest first.
 
     Ids are read now, rows as they are reached: what went away meanwhile is left out, what is new is not looked at.
     """
     records = await _list_visible_ids(
-        lambda before: list_records(view, ListQuery(limit=_HEADS_A_TURN, before=before)), ctx, pace
+        lambda before: list_records(view, ListQuery(limit=_IDS_A_TURN, before=before)), ctx, pace
     )
     infos = await _list_visible_ids(
-        lambda before: list(islice(view.newest(INFO_TABLE, before), _HEADS_A_TURN)), ctx, pace
+        lambda before: list(islice(view.newest(INFO_TABLE, before), _IDS_A_TURN)), ctx, pace
     )
     return heapq.merge(
-        _rows(view, KNOWLEDGE, records), _rows(view, INFOS, infos), key=lambda document: document.created_at
+        _iter_documents(view, KNOWLEDGE, records), _iter_documents(view, INFOS, infos), key=lambda item: item.created_at
     )
 
 
-def document(view: View, collection: str, row_id: str) -> AuditDocument | None:
+def read_document(view: View, collection: str, row_id: str) -> AuditDocument | None:
     """Return the current row; None if it was deleted."""
     row = view.get(collection, row_id)
     if row is None or not is_live(row):
@@ -45,7 +45,7 @@ def document(view: View, collection: str, row_id: str) -> AuditDocument | None:
         texts["source"] = str(row.get("source") or "")
     elif row.get("tags"):
         texts["tags"] = "\n".join(f"{name}={value}" for name, value in row["tags"].items())
-    return AuditDocument(collection, row_id, parse_iso(row["created_at"]), _author(row), texts, row)
+    return AuditDocument(collection, row_id, parse_iso(row["created_at"]), _get_author(row), texts, row)
 
 
 async def _list_visible_ids(
@@ -61,14 +61,14 @@ async def _list_visible_ids(
     return ids
 
 
-def _rows(view: View, collection: str, newest_first: list[str]) -> Iterator[AuditDocument]:
+def _iter_documents(view: View, collection: str, newest_first: list[str]) -> Iterator[AuditDocument]:
     for row_id in reversed(newest_first):
-        found = document(view, collection, row_id)
+        found = read_document(view, collection, row_id)
         if found is not None:
             yield found
 
 
-def _author(row: Mapping[str, Any]) -> str:
+def _get_author(row: Mapping[str, Any]) -> str:
     source = row.get("source")
     if isinstance(source, Mapping):
         for kind, name in (("agent", source.get("agent_id")), ("user", source.get("submitted_by"))):

@@ -122,7 +122,7 @@ class FindingCollector:
         self._kept: defaultdict[tuple[int, int], list[RowFinding]] = defaultdict(list)
 
     def add(self, finding: RowFinding) -> None:
-        """Take in a finding, when its kind was asked for; those of most copies are shown, first come first."""
+        """Add a finding if its kind was asked for. Of too many, those with the most copies are kept."""
         if finding.kind not in self._question.kinds:
             return
         self._counts[finding.kind] += 1
@@ -132,12 +132,12 @@ class FindingCollector:
             kept.sort(key=_count_copies, reverse=True)
             del kept[self._question.limit :]
 
-    def summary(self, more: Mapping[FindingKind, int] | None = None) -> dict[str, int]:
+    def count_findings(self, more: Mapping[FindingKind, int] | None = None) -> dict[str, int]:
         """Return how many findings there are of each kind that was asked for."""
         extra = more or {}
         return {kind.value: self._counts[kind] + extra.get(kind, 0) for kind in _KINDS if kind in self._question.kinds}
 
-    def findings(self) -> list[RowFinding]:
+    def list_findings(self) -> list[RowFinding]:
         """Return the gravest first, as many as were asked for."""
         found = (sorted(self._kept[key], key=_count_copies, reverse=True) for key in sorted(self._kept))
         return [finding for findings in found for finding in findings][: self._question.limit]

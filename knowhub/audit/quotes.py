@@ -86,7 +86,7 @@ def normalize_quote(text: str) -> str:
     return normalize_text(head)
 
 
-def quote(earlier: str, later: str, hit: QuoteCandidate) -> Quote | None:
+def match_quote(earlier: str, later: str, hit: QuoteCandidate) -> Quote | None:
     """Return the quote at a hit, both texts in the form for quotes; None when it is too little to be one.
 
     It is one with 60 characters (30 of Chinese) and 8 or more around it: the bare text again is a copy, which
@@ -94,8 +94,8 @@ def quote(earlier: str, later: str, hit: QuoteCandidate) -> Quote | None:
     it: with less, the later text is the earlier one changed.
     """
     anchor_at = len(earlier) // 2 if hit.is_middle else 0
-    before = _common_start(earlier[:anchor_at][::-1], later[: hit.at][::-1])
-    behind = _common_start(earlier[anchor_at:], later[hit.at :])
+    before = _count_common_start(earlier[:anchor_at][::-1], later[: hit.at][::-1])
+    behind = _count_common_start(earlier[anchor_at:], later[hit.at :])
     chars = before + behind
     run = later[hit.at - before : hit.at + behind]
     made = Quote(chars, round(chars / len(earlier), 4), len(later) - chars) if earlier else None
@@ -107,7 +107,7 @@ def quote(earlier: str, later: str, hit: QuoteCandidate) -> Quote | None:
     return made if made.share == 1 or is_cut or made.wrapping_chars >= chars else None
 
 
-def _common_start(item: str, other: str) -> int:
+def _count_common_start(item: str, other: str) -> int:
     low, high = 0, min(len(item), len(other))
     while low < high:
         middle = (low + high + 1) // 2

@@ -8,7 +8,7 @@ from sys import intern
 from typing import Any, NamedTuple
 
 from knowhub.audit import model
-from knowhub.audit.documents import document, find_stale, live_documents
+from knowhub.audit.documents import find_stale, list_documents, read_document
 from knowhub.audit.model import (
     AuditDocument,
     AuditQuery,
@@ -22,10 +22,10 @@ from knowhub.audit.quotes import (
     QuoteIndex,
     find_rendering,
     find_search_source,
+    match_quote,
     normalize_quote,
-    quote,
 )
-from knowhub.conversations.secrets import DetectedSecret, find_secrets, make_excerpt, pieces
+from knowhub.conversations.secrets.detection import DetectedSecret, cut_pieces, find_secrets, make_excerpt
 from knowhub.core.clock import Clock, CooperativePause, iso
 from knowhub.core.near_duplicates import Cluster, ClusterBuilder
 from knowhub.core.operation import Reads, View
@@ -40,8 +40,8 @@ AUTHORS_SHOWN = 10
 SEVERAL_AUTHORS = 3
 _QUOTES_SHOWN = 5
 _SECRETS_SHOWN = 10
-# Characters; a few milliseconds of work.
-_TAKEN_AT_ONCE = 2_000
+# A longer text is compared in a thread: it takes more than a few milliseconds.
+_MAX_INLINE_CHARS = 2_000
 _GRAVE_STALE = ("expired", "bad_evidence")
 
 
@@ -71,11 +71,11 @@ class AuditRun:
 
     async def report(self, now: float) -> Report:
         """Do all of it and return what was found; `now` in seconds since the epoch."""
-        for item in await live_documents(self._view, self._ctx, self._pace):
+        for item in await list_documents(self._view, self._ctx, self._pace):
             await self._check_row(item, now)
             await self._pace.pause()
         for cluster in await asyncio.to_thread(self._clusters.build):
-            await self._note_cluster(cluster)
+            await self._report_cluster(cluster)
             await self._pace.pause()
         doubles = await self._count_duplicates()
         infos = sum(row.collection == INFOS for row in self._rows)
@@ -84,25 +84,25 @@ class AuditRun:
             records=len(self._rows) - infos,
             infos=infos,
             junk=len(self._junk),
-            summary=self._found.summary({FindingKind.DUPLICATE: doubles}),
-            findings=self._found.findings(),
+            summary=self._found.count_findings({FindingKind.DUPLICATE: doubles}),
+            findings=self._found.list_findings(),
         )
 
     async def _check_row(self, item: AuditDocument, now: float) -> None:
         number = len(self._rows)
         self._rows.append(_SeenRow(item.collection, item.id, intern(item.author), item.created_at))
-        await self._find_secrets(item)
+        await self._check_secrets(item)
         if item.collection == KNOWLEDGE:
             self._check_staleness(number, item, now)
         # Copies are looked for among all rows. It returns what this one is a copy of.
         put = partial(self._clusters.put, number, item.full_text, item.collection)
-        copied = await asyncio.to_thread(put) if len(item.full_text) > _TAKEN_AT_ONCE else put()
-        await self._find_loop(number, item, is_copy=copied is not None)
+        copied = await asyncio.to_thread(put) if len(item.full_text) > _MAX_INLINE_CHARS else put()
+        await self._check_feedback_loop(number, item, is_copy=copied is not None)
 
-    async def _find_secrets(self, item: AuditDocument) -> None:
+    async def _check_secrets(self, item: AuditDocument) -> None:
         found: dict[tuple[str, int], DetectedSecret] = {}
         for field, text in item.texts.items():
-            for piece, offset in pieces(text) if text else ():
+            for piece, offset in cut_pieces(text) if text else ():
                 # Where a piece ends within a secret, the next one has more of it.
                 found |= {(field, secret.start): secret for secret in find_secrets(piece, offset)}
                 await self._pace.pause()
@@ -131,7 +131,7 @@ class AuditRun:
                 return newer.id
         return None
 
-    async def _find_loop(self, number: int, item: AuditDocument, *, is_copy: bool) -> None:
+    async def _check_feedback_loop(self, number: int, item: AuditDocument, *, is_copy: bool) -> None:
         evidence: dict[str, Any] = {}
         related: list[str] = []
         how: list[str] = []
@@ -144,7 +144,7 @@ class AuditRun:
         if named is not None:
             how.append("source_is_a_search")
             evidence["source"] = make_excerpt(named)
-        quotes = [] if is_copy else await self._quotes(number, item)
+        quotes = [] if is_copy else await self._find_quotes(number, item)
         if quotes:
             how.append("quotes_a_row")
             evidence |= {"quotes": quotes[:_QUOTES_SHOWN], "quote_count": len(quotes)}
@@ -158,7 +158,7 @@ class AuditRun:
         summary = find_record(self._view, record_id)
         return summary is not None and self._ctx.sees(summary.audience)
 
-    async def _quotes(self, number: int, item: AuditDocument) -> list[dict[str, Any]]:
+    async def _find_quotes(self, number: int, item: AuditDocument) -> list[dict[str, Any]]:
         """Return the quotes of earlier rows in this one, and keep what later ones would quote of it."""
         text = normalize_quote(item.content)
         hits = self._anchors.find_candidates(text)
@@ -167,10 +167,10 @@ class AuditRun:
         known: dict[int, tuple[AuditDocument | None, str]] = {}
         for hit in hits:
             if hit.number not in known:
-                quoted = self._document(hit.number)
+                quoted = self._read_document(hit.number)
                 known[hit.number] = quoted, normalize_quote(quoted.content) if quoted is not None else ""
             earlier, earlier_text = known[hit.number]
-            made = quote(earlier_text, text, hit) if earlier is not None and hit.number not in quotes else None
+            made = match_quote(earlier_text, text, hit) if earlier is not None and hit.number not in quotes else None
             if earlier is not None and made is not None and item.row.get("supersedes") != earlier.id:
                 quotes[hit.number] = {
                     "id": earlier.id,
@@ -186,12 +186,12 @@ class AuditRun:
     def _find_kept(self, cluster: Cluster) -> tuple[Cluster, AuditDocument] | None:
         """Return a cluster with its oldest row that still exists: others may delete rows while the audit runs."""
         for index, number in enumerate([cluster.kept, *cluster.copies]):
-            kept = self._document(number)
+            kept = self._read_document(number)
             if kept is not None:
                 return Cluster(number, cluster.copies[index:], cluster.near), kept
         return None
 
-    async def _note_cluster(self, found: Cluster) -> None:
+    async def _report_cluster(self, found: Cluster) -> None:
         current = self._find_kept(found)
         if current is None:
             return
@@ -229,18 +229,18 @@ class AuditRun:
 
     def _format_similar(self, cluster: Cluster) -> dict[str, Any]:
         similarities = [near.similarity for near in cluster.near]
-        least, most = min(similarities), max(similarities)
+        similarity = {"least": min(similarities), "most": max(similarities)}
         shown = [
             {"id": self._rows[near.number].id, "to": self._rows[near.to].id, "similarity": near.similarity}
             for near in cluster.near[:RELATED_SHOWN]
         ]
-        return {"copies": len(cluster.near), "similarity": {"least": least, "most": most}, "similar": shown}
+        return {"copies": len(cluster.near), "similarity": similarity, "similar": shown}
 
     def _first_ids(self, numbers: Iterable[int]) -> list[str]:
         return [self._rows[number].id for number in islice(numbers, RELATED_SHOWN)]
 
     async def _count_duplicates(self) -> int:
-        """Note the keywords that bear one name, the worst of them; return how many more there are."""
+        """Report the keywords that share a name, the worst of them; return how many more there are."""
         figures: dict[str, Any] = {}
         for measured in measure_tree(self._view, self._ctx):
             figures = measured or figures
@@ -265,11 +265,11 @@ class AuditRun:
     ) -> None:
         self._found.add(RowFinding(kind, severity, item.collection, item.id, evidence, suggested, related))
 
-    def _document(self, number: int) -> AuditDocument | None:
-        return document(self._view, self._rows[number].collection, self._rows[number].id)
+    def _read_document(self, number: int) -> AuditDocument | None:
+        return read_document(self._view, self._rows[number].collection, self._rows[number].id)
 
     def _get_text(self, number: int) -> str | None:
-        found = self._document(number)
+        found = self._read_document(number)
         return None if found is None else found.full_text
 
 
@@ -294,5 +294,5 @@ class AuditService:
         """
         async with self._turn:
             await self._store.refresh(ctx.account)
-            examination = AuditRun(self._store.view(ctx.account), ctx, question)
-            return await examination.report(self._clock.now())
+            run = AuditRun(self._store.view(ctx.account), ctx, question)
+            return await run.report(self._clock.now())

@@ -8,7 +8,7 @@ from knowhub.context import uri
 from knowhub.context.commit.memory_page import read_page
 from knowhub.context.model import NODES, ContextSummary, MemoryCategory
 from knowhub.context.queries import find_memory, find_profile, get_message_id, list_memories_in
-from knowhub.conversations import statement_forms
+from knowhub.conversations.statements import forms
 from knowhub.core import clock
 from knowhub.core.operation import View
 from knowhub.core.request_context import RequestContext
@@ -72,7 +72,7 @@ def list_standing(view: View, ctx: RequestContext, limit: int, nearest: Sequence
         for item in _read_statements(view, summary)
     ]
     found.sort(key=lambda item: item.said_at or "", reverse=True)
-    found.sort(key=lambda item: not statement_forms.INSTRUCTION.search(item.text.lower()))
+    found.sort(key=lambda item: not forms.INSTRUCTION.search(item.text.lower()))
     return sorted(found, key=lambda item: ranks.get(item.uri, len(ranks)))[:limit]
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from typing import Final
 
-from knowhub.conversations.dates import (
+from knowhub.conversations.language.dates import (
     DECEMBER,
     EN_NUMBER,
     HAN_NUMBER,
@@ -17,7 +17,7 @@ from knowhub.conversations.dates import (
     iter_times,
     make_month,
 )
-from knowhub.conversations.spoken_numbers import read_number
+from knowhub.conversations.language.numbers import read_number
 
 _MAX_DAYS: Final = 7
 _MAX_MONTHS: Final = 3

@@ -6,10 +6,10 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import Final
 
-from knowhub.conversations.credential_names import KEY_ZH, ONE_TIME_CODE_ZH, PASSWORD, PASSWORD_ZH
 from knowhub.conversations.messages import Message
 from knowhub.conversations.recalled import NOTHING_RECALLED, RecalledTexts, remove_recalled
-from knowhub.conversations.secrets import COVER, cover_secrets
+from knowhub.conversations.secrets.detection import COVER, cover_secrets
+from knowhub.conversations.secrets.names import KEY_ZH, ONE_TIME_CODE_ZH, PASSWORD, PASSWORD_ZH
 from knowhub.conversations.sentences import is_only_private, is_private
 
 # A question or a demand that names a secret last: «What's your PIN?», «Enter the password for the mail.», 密码是多少？
@@ -33,8 +33,8 @@ _NO_SECRET: Final = re.compile(
 )
 
 
-def clean_messages(messages: Sequence[Message], known: RecalledTexts = NOTHING_RECALLED) -> list[Message]:
-    """Return the messages with secrets covered, and without what KnowHub said or `known` texts say.
+def clean_messages(messages: Sequence[Message], recalled: RecalledTexts = NOTHING_RECALLED) -> list[Message]:
+    """Return the messages with secrets covered, and without what KnowHub said and what only repeats `recalled` texts.
 
     Messages of applications, and those that their author asks not to remember, become empty. If a message only says
     «don't remember that», the message that its author wrote before it becomes empty, too.
@@ -51,7 +51,7 @@ def clean_messages(messages: Sequence[Message], known: RecalledTexts = NOTHING_R
         last[author] = number
     return [
         replace(message, content="") if number in private else message
-        for number, message in enumerate(remove_recalled(safe, known))
+        for number, message in enumerate(remove_recalled(safe, recalled))
     ]
 
 

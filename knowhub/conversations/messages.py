@@ -5,19 +5,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from knowhub.conversations.secrets import LONGEST_SECRET_CHARS
-from knowhub.conversations.sentence_ends import SENTENCE_END
+from knowhub.conversations.language.sentence_ends import SENTENCE_END
+from knowhub.conversations.secrets.detection import OVERLAP_CHARS, find_cut
 
-USER: Final = frozenset({"user", "human", "用户", "用戶"})
-AGENT: Final = frozenset({"assistant", "ai", "model", "助手"})
-TOOL: Final = frozenset({"tool", "function", "工具"})
-SYSTEM: Final = frozenset({"system", "developer", "系统", "系統"})
+USER_ROLES: Final = frozenset({"user", "human", "用户", "用戶"})
+AGENT_ROLES: Final = frozenset({"assistant", "ai", "model", "助手"})
+TOOL_ROLES: Final = frozenset({"tool", "function", "工具"})
+SYSTEM_ROLES: Final = frozenset({"system", "developer", "系统", "系統"})
 """An application's words, which are nobody's: neither a person's nor a model's."""
 
-ALL: Final = USER | AGENT | TOOL | SYSTEM
+ALL_ROLES: Final = USER_ROLES | AGENT_ROLES | TOOL_ROLES | SYSTEM_ROLES
 
 
-def is_one_of(roles: frozenset[str], role: str) -> bool:
+def has_role(roles: frozenset[str], role: str) -> bool:
     """Return whether a role is one of these, in any case."""
     return role.strip().casefold() in roles
 
@@ -44,24 +44,24 @@ class Message:
     @property
     def is_user(self) -> bool:
         """Whether a person wrote it."""
-        return is_one_of(USER, self.role)
+        return has_role(USER_ROLES, self.role)
 
     @property
     def is_agent(self) -> bool:
         """Whether a model wrote it."""
-        return is_one_of(AGENT, self.role)
+        return has_role(AGENT_ROLES, self.role)
 
     @property
     def is_tool(self) -> bool:
         """Whether it is what a tool answered."""
-        return is_one_of(TOOL, self.role)
+        return has_role(TOOL_ROLES, self.role)
 
     @property
     def is_system(self) -> bool:
         """Whether it is an application's words, which are nobody's memories."""
-        return is_one_of(SYSTEM, self.role)
+        return has_role(SYSTEM_ROLES, self.role)
 
-    def without_label(self, text: str) -> str:
+    def strip_label(self, text: str) -> str:
         """Return a text of the message without the name of its author before it."""
         rest = text.removeprefix(self.name) if self.name else ""
         return rest[1:].lstrip() if rest != text and rest.startswith((":", "：")) else text
@@ -79,7 +79,7 @@ def list_readable(messages: Sequence[Message]) -> list[Message]:
         chars, sentences = chars - len(read), sentences - len(SENTENCE_END.findall(read))
         if chars < 0 or sentences < 0:
             break
-        content = message.content[: MAX_MESSAGE_READ_CHARS + LONGEST_SECRET_CHARS]
+        content = message.content[: find_cut(message.content, 0, MAX_MESSAGE_READ_CHARS + OVERLAP_CHARS)]
         readable.append(message if content == message.content else replace(message, content=content))
     return readable[::-1]
 
@@ -124,17 +124,17 @@ _QUOTED: Final = tuple(
 )
 
 
-def without_revealed(messages: Sequence[Message]) -> list[Message]:
+def withhold_sealed_bodies(messages: Sequence[Message]) -> list[Message]:
     """Return the messages without the sealed bodies that tools have shown; what a person says stays as it is."""
     return [
-        replace(message, content=_without(message.content))
+        replace(message, content=_withhold_body(message.content))
         if _NAME in message.content and not message.is_user
         else message
         for message in messages
     ]
 
 
-def _without(content: str) -> str:
+def _withhold_body(content: str) -> str:
     content = _FENCED.sub(lambda found: found[1] + WITHHELD, content)
     content = _QUOTED[0].sub(lambda found: f'{found[1]}"{WITHHELD}"', content)
     return _QUOTED[1].sub(lambda found: f'{found[1]}\\"{WITHHELD}\\"', content)

@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from agent_tools.fences import FENCE_NOTE, find_fence, without_fenced
+from knowhub.conversations.language.sentence_ends import SENTENCE_END
 from knowhub.conversations.messages import Message, is_own_tool
-from knowhub.conversations.sentence_ends import SENTENCE_END
 from knowhub.core import near_duplicates
 
 _JSON: Final = re.compile(r"^[ \t]*+[\[{]", re.MULTILINE)
@@ -105,7 +105,7 @@ def keep_own_words(message: Message) -> tuple[str, int]:
     return without_fenced(message.content)
 
 
-def without_recalled(content: str) -> str:
+def remove_recalled_lines(content: str) -> str:
     """Return a text without the lines that KnowHub wrote into it."""
     content, _ = without_fenced(content)
     marks = (_INJECTED.pattern, "knowledge-", "用户说：", "The user said: ", "with line numbers")
@@ -136,7 +136,7 @@ def _iter_unlisted(content: str, heading: re.Pattern[str]) -> Iterator[str]:
             yield line
 
 
-def without_quoted(content: str, stored: frozenset[str]) -> str:
+def remove_quoted_lines(content: str, stored: frozenset[str]) -> str:
     """Return a text without the lines that quote a record of `stored`, in a list or after a label.
 
     `stored` holds lines as `list_plain_lines` returns them. Users who repeat their own statement do not quote it.
@@ -149,7 +149,8 @@ def without_quoted(content: str, stored: frozenset[str]) -> str:
         said = [item, item[label.end() :]] if label else [item]
         quotes = labelled or label is not None or item != line
         if not (
-            quotes and any(_plain(entry) in stored for text in said for entry in (text, *SENTENCE_END.split(text)))
+            quotes
+            and any(_keep_letters(entry) in stored for text in said for entry in (text, *SENTENCE_END.split(text)))
         ):
             kept.append(line)
         labelled = bool(line.strip()) and (labelled or line.rstrip().endswith((":", "：")))
@@ -158,7 +159,7 @@ def without_quoted(content: str, stored: frozenset[str]) -> str:
 
 def list_plain_lines(content: str) -> Iterator[str]:
     """Yield the lines of a record, reduced to letters and digits."""
-    return (plain for line in content.splitlines() if (plain := _plain(_SAID.sub("", line))))
+    return (plain for line in content.splitlines() if (plain := _keep_letters(_SAID.sub("", line))))
 
 
 def is_copy(said: str, stored: Iterable[frozenset[int]]) -> bool:
@@ -194,19 +195,19 @@ def index_recalled(texts: Iterable[str]) -> RecalledTexts:
     )
 
 
-def remove_recalled(messages: Sequence[Message], known: RecalledTexts) -> list[Message]:
+def remove_recalled(messages: Sequence[Message], recalled: RecalledTexts) -> list[Message]:
     """Return the messages without what KnowHub said; each keeps its place, though nothing may be left of it."""
-    return [_clean_message(message, known) for message in messages]
+    return [_clean_message(message, recalled) for message in messages]
 
 
-def _clean_message(message: Message, known: RecalledTexts) -> Message:
+def _clean_message(message: Message, recalled: RecalledTexts) -> Message:
     if is_recall_answer(message):
         return replace(message, content="")
-    content = without_recalled(_TAGGED.sub("", message.content) if "<" in message.content else message.content)
+    content = remove_recalled_lines(_TAGGED.sub("", message.content) if "<" in message.content else message.content)
     content = "\n".join(
         line
         for line in _iter_unlisted(content, _HEADED)
-        if _MEMORY_SCHEME not in line and normalize_words(line) not in known.lines
+        if _MEMORY_SCHEME not in line and normalize_words(line) not in recalled.lines
     )
     return message if content == message.content else replace(message, content=content)
 
@@ -214,9 +215,9 @@ def _clean_message(message: Message, known: RecalledTexts) -> Message:
 def normalize_words(text: str) -> str:
     """Return the letters and digits of a text without filler words, in lower case, for comparing texts."""
     folded = text.casefold()
-    return _plain(_FILLERS.sub("", folded)) or _plain(folded)
+    return _keep_letters(_FILLERS.sub("", folded)) or _keep_letters(folded)
 
 
-def _plain(text: str) -> str:
+def _keep_letters(text: str) -> str:
     # A commit compares all texts: a generator takes several times as long.
     return "".join(filter(str.isalnum, text.casefold()))

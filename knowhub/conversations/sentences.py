@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 from knowhub.conversations import recalled
+from knowhub.conversations.language.sentence_ends import COMMA, SENTENCE_END, iter_sentences
 from knowhub.conversations.messages import MAX_MESSAGE_READ_CHARS
-from knowhub.conversations.sentence_ends import COMMA, SENTENCE_END
 
 Fold: TypeAlias = Callable[[str], str]
 """Maps variants of a character to one, such as traditional to simplified Chinese."""
@@ -130,13 +130,13 @@ _UNSEEN: Final = dict.fromkeys((0x00AD, 0x180E, *range(0x200B, 0x2010), 0x2060, 
 
 @dataclass(frozen=True, slots=True)
 class Sentence:
-    """A sentence as it was said, and in a form to match: quotations masked, lower case, variants of characters alike.
+    """A sentence: `text` as it was said, `folded` with quotations masked, in lower case, variants of characters alike.
 
     `speaker` is the word before it that may be a name: «Alex: I prefer tabs.», but also «Coffee: I prefer it black.»
     """
 
     text: str
-    bare: str
+    folded: str
     speaker: str = ""
 
 
@@ -167,7 +167,8 @@ def is_private(content: str, fold: Fold = str) -> bool:
 def find_forget_request(content: str, fold: Fold = str) -> str:
     """Return the sentences in lower case that ask to forget something; empty where none does."""
     plain = _normalize(content[:MAX_MESSAGE_READ_CHARS], fold)
-    return " ".join(part for part in map(str.strip, SENTENCE_END.split(plain)) if _FORGET.search(part))
+    sentences = (sentence.strip() for sentence, _ in iter_sentences(plain))
+    return " ".join(sentence for sentence in sentences if _FORGET.search(sentence))
 
 
 def is_only_private(content: str, fold: Fold = str) -> bool:
@@ -206,7 +207,7 @@ def _iter_lines(text: str) -> Iterator[tuple[str, str]]:
 
 def _iter_plain_lines(text: str) -> Iterator[str]:
     fenced = False
-    for line in recalled.without_recalled(text).splitlines():
+    for line in recalled.remove_recalled_lines(text).splitlines():
         if _FENCE.match(line):
             fenced = not fenced
         elif not fenced:

@@ -39,12 +39,12 @@ def parse_key_name(text: str) -> str | None:
     return _ID_PREFIX + named
 
 
-def digest_of(text: str) -> str:
+def hash_key(text: str) -> str:
     """Hash the text of a key. It holds 256 random bits: to slow down a hash of that guards nothing."""
     return sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def check_new(new: NewKey, now: float) -> None:
+def check_new_key(new: NewKey, now: float) -> None:
     """Raise InvalidInput for a key that would have no access or no holder."""
     if new.holder.user_id is None and new.holder.agent_id is None:
         raise InvalidInput.of("user_id", "a key stands for a user or an agent; name one of them, or both")
@@ -57,7 +57,7 @@ def check_new(new: NewKey, now: float) -> None:
         raise InvalidInput.of("expires_at", "must lie in the future")
 
 
-def new_row(new: NewKey, key_id: str, digest: str, now: float) -> dict[str, Any]:
+def make_key_row(new: NewKey, key_id: str, digest: str, now: float) -> dict[str, Any]:
     """Return the row of a fresh key."""
     fields = {
         "id": key_id,
@@ -75,7 +75,7 @@ def new_row(new: NewKey, key_id: str, digest: str, now: float) -> dict[str, Any]
     return add_version(fields, None, now)
 
 
-def replacing_row(row: Row, key_id: str, digest: str, now: float) -> dict[str, Any]:
+def make_replacing_row(row: Row, key_id: str, digest: str, now: float) -> dict[str, Any]:
     """Return the row of a key that takes the place of another: it opens what that one did, for as long."""
     return add_version({**row, "id": key_id, "hash": digest}, None, now)
 
@@ -85,34 +85,34 @@ def make_ended_row(row: Row, now: float, replaced_by: str | None = None) -> dict
     return next_of({**row, "revoked_at": clock.iso(now), "replaced_by": replaced_by}, row, now)
 
 
-def key_of(account: str, row: Row) -> ApiKey:
+def parse_key_row(account: str, row: Row) -> ApiKey:
     """Return a key as memory holds it."""
     holder = KeyHolder(
         row["user_id"], row["agent_id"], tuple(row["project_ids"]), tuple(row["team_ids"]), tuple(row["org_ids"])
     )
-    role, key_id = Role(row["role"]), str(row["id"])
-    caller = AuthenticatedCaller(role, holder, _context(account, role, holder, key_id), account, key_id)
+    caller = AuthenticatedCaller(holder, _make_context(account, Role(row["role"]), holder, str(row["id"])))
     expires_at = None if row["expires_at"] is None else clock.parse_iso(row["expires_at"])
     return ApiKey(account, dict(row), caller, expires_at)
 
 
-def context_for(caller: AuthenticatedCaller, ids: Mapping[str, str], account: str | None) -> RequestContext:
+def narrow_context(caller: AuthenticatedCaller, ids: Mapping[str, str], account: str | None) -> RequestContext:
     """Return the context of a request, which may name no more than the key does. Raises Forbidden.
 
     `ids` are the context ids that it names; `account` is None where it names none. One of several projects, teams or
     orgs narrows that kind to it; a kind that is not named stays as the key has it.
     """
-    if caller.role is Role.ROOT:
-        return root_context(account or DEFAULT_ACCOUNT, **ids)
-    if account not in {None, caller.account}:
+    own = caller.context
+    if own.is_root:
+        return make_root_context(account or DEFAULT_ACCOUNT, **ids)
+    if account not in {None, own.account}:
         raise Forbidden("the key belongs to another account; leave `account` away")
     if not ids:
-        return caller.context
-    return _context(str(caller.account), caller.role, _narrow_holder(caller.holder, ids), caller.key_id)
+        return own
+    return _make_context(own.account, own.role, _narrow_holder(caller.holder, ids), own.key_id)
 
 
 @lru_cache(maxsize=256)
-def root_context(account: str, **ids: str) -> RequestContext:
+def make_root_context(account: str, **ids: str) -> RequestContext:
     """Return the context of a request with the root key, which sees and may do everything in every account.
 
     What it saves belongs to the user that it names, else to the agent, and to `user:root` where it names none.
@@ -154,7 +154,7 @@ def _make_forbidden(kind: str) -> Forbidden:
     return Forbidden(f"{kind}_id is not one that the key stands for; a request may only narrow what its key says")
 
 
-def _context(account: str, role: Role, holder: KeyHolder, key_id: str | None) -> RequestContext:
+def _make_context(account: str, role: Role, holder: KeyHolder, key_id: str | None) -> RequestContext:
     own = [f"{kind}:{item}" for kind in ("agent", "user") if (item := getattr(holder, f"{kind}_id")) is not None]
     shared = [f"{kind}:{item}" for kind in _GROUPS for item in getattr(holder, f"{kind}_ids")]
     visible = frozenset({*own, *shared, scopes.PUBLIC})

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from knowhub.core import clock
 from knowhub.core.background_writes import BackgroundWrites
 from knowhub.core.operation import Change, Draft, Row, Store, Unchanged, View, Write, add_version
-from knowhub.identity.decisions import key_of
+from knowhub.identity.decisions import parse_key_row
 from knowhub.identity.model import API_KEYS, KEY_USES, ApiKey
 
 
@@ -40,7 +40,7 @@ class KeyTable:
 
     def _take(self, account: str, collection: str, row: Row) -> None:
         if collection == API_KEYS:
-            key = key_of(account, row)
+            key = parse_key_row(account, row)
             self._keys[key.key_id] = key
         else:
             self._uses[str(row["id"])] = str(row["last_used_at"])
@@ -60,15 +60,15 @@ class KeyUses(BackgroundWrites):
         self._used: dict[str, float] = {}
         self._tried: dict[str, float] = {}
 
-    def note(self, key: ApiKey, now: float) -> None:
-        """Note that a key was used, in seconds since the epoch. Call it in a running event loop."""
+    def record(self, key: ApiKey, now: float) -> None:
+        """Record that a key was used, in seconds since the epoch. Call it in a running event loop."""
         self._used[key.key_id] = now
         tried = self._tried.get(key.key_id)
         is_due = tried is None or now >= tried + EVERY_S
         if is_due and self.start(key.caller.context, lambda view: _decide(view, key, now)):
             self._tried[key.key_id] = now
 
-    def last(self, key_id: str) -> str | None:
+    def find_last_use(self, key_id: str) -> str | None:
         """Return when a key was last used, in ISO 8601, as far as this process or the log knows; None if never."""
         here, written = self._used.get(key_id), self._table.used_at(key_id)
         if here is None:
@@ -79,7 +79,7 @@ class KeyUses(BackgroundWrites):
 def _decide(view: View, key: ApiKey, now: float) -> Draft | Unchanged:
     before = view.get(KEY_USES, key.key_id)
     if before is not None and now < clock.parse_iso(before["last_used_at"]) + EVERY_S:
-        # Another process, or this one before it was started anew, has noted it within the hour.
+        # Another process, or this one before it was started anew, has recorded it within the hour.
         return Unchanged()
     row = add_version({"id": key.key_id, "last_used_at": clock.iso(now)}, before, view.now)
     return Draft(OP, [Write(KEY_USES, key.key_id, row)])

@@ -33,16 +33,13 @@ class NewKey:
 
 @dataclass(frozen=True, slots=True)
 class AuthenticatedCaller:
-    """Who a request comes from, as the key says; `context` is that of a request that names nobody.
+    """Who a request comes from, as its key says; `context` is that of a request that names nobody.
 
-    `account` is None for the root key, which belongs to none.
+    The root key has no holder, and opens every account.
     """
 
-    role: Role
     holder: KeyHolder
     context: RequestContext
-    account: str | None = None
-    key_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from knowhub.core.clock import Clock
 from knowhub.core.errors import Conflict, Forbidden, NotFound
 from knowhub.core.ids import Ids
 from knowhub.core.operation import Committed, Draft, IdempotencyKey, Store, Unchanged, View, Write
-from knowhub.core.request_context import DEFAULT_ACCOUNT, RequestContext, Role
+from knowhub.core.request_context import DEFAULT_ACCOUNT, RequestContext
 from knowhub.identity import decisions
 from knowhub.identity.key_table import KeyTable, KeyUses
 from knowhub.identity.model import API_KEYS, ApiKey, AuthenticatedCaller, IssuedKey, KeyHolder, NewKey
@@ -23,15 +23,15 @@ class IdentityService:
         self._table = table
         self._clock = clock
         self._ids = ids
-        self._root = None if root_key is None else decisions.digest_of(root_key)
-        self._root_caller = AuthenticatedCaller(Role.ROOT, KeyHolder(), decisions.root_context(DEFAULT_ACCOUNT))
+        self._root = None if root_key is None else decisions.hash_key(root_key)
+        self._root_caller = AuthenticatedCaller(KeyHolder(), decisions.make_root_context(DEFAULT_ACCOUNT))
         self.uses = KeyUses(store, table)
 
-    async def caller(self, text: str) -> AuthenticatedCaller | None:
+    async def authenticate(self, text: str) -> AuthenticatedCaller | None:
         """Return the caller of a key; None if the key is unknown, expired or revoked. Raises OSError."""
         if self.is_root(text):
             return self._root_caller
-        digest = decisions.digest_of(text)
+        digest = decisions.hash_key(text)
         # What another process has revoked must not open anything here.
         await self._store.refresh()
         named = decisions.parse_key_name(text)
@@ -39,12 +39,12 @@ class IdentityService:
         now = self._clock.now()
         if key is None or not hmac.compare_digest(digest, key.digest) or not key.holds(now):
             return None
-        self.uses.note(key, now)
+        self.uses.record(key, now)
         return key.caller
 
     def is_root(self, text: str) -> bool:
         """Return whether this is the root key."""
-        return self._root is not None and hmac.compare_digest(decisions.digest_of(text), self._root)
+        return self._root is not None and hmac.compare_digest(decisions.hash_key(text), self._root)
 
     async def can_anybody_call(self) -> bool:
         """Return whether there is any key at all with which a request would be answered."""
@@ -52,19 +52,19 @@ class IdentityService:
         now = self._clock.now()
         return self._root is not None or any(key.holds(now) for key in self._table.keys(None))
 
-    async def mint(self, ctx: RequestContext, new: NewKey, key: IdempotencyKey | None = None) -> IssuedKey:
+    async def issue(self, ctx: RequestContext, new: NewKey, key: IdempotencyKey | None = None) -> IssuedKey:
         """Make a key in the caller's account. Raises Forbidden, InvalidInput and what a commit raises."""
         _check_admin(ctx)
         key_id, text = decisions.make_key(self._ids)
 
         def decide(view: View) -> Draft:
-            decisions.check_new(new, view.now)
-            row = decisions.new_row(new, key_id, decisions.digest_of(text), view.now)
+            decisions.check_new_key(new, view.now)
+            row = decisions.make_key_row(new, key_id, decisions.hash_key(text), view.now)
             return Draft("create_key", [Write(API_KEYS, key_id, row)])
 
         return _make_issued_key(ctx, await self._store.commit(ctx.account, ctx.actor, decide, key), text)
 
-    async def keys(self, ctx: RequestContext, account: str | None) -> Sequence[ApiKey]:
+    async def list_keys(self, ctx: RequestContext, account: str | None) -> Sequence[ApiKey]:
         """Return the keys of an account, of all when None, the oldest first. Raises Forbidden."""
         _check_admin(ctx)
         await self._store.refresh()
@@ -82,9 +82,9 @@ class IdentityService:
             row = view.get(API_KEYS, key_id)
             if row is None:
                 raise NotFound.of("key", key_id)
-            if not decisions.key_of(ctx.account, row).holds(view.now):
+            if not decisions.parse_key_row(ctx.account, row).holds(view.now):
                 raise Conflict(f"key {key_id} has expired or was revoked; make a new one")
-            new = decisions.replacing_row(row, new_id, decisions.digest_of(text), view.now)
+            new = decisions.make_replacing_row(row, new_id, decisions.hash_key(text), view.now)
             ended = decisions.make_ended_row(row, view.now, new_id)
             return Draft("rotate_key", [Write(API_KEYS, new_id, new), Write(API_KEYS, key_id, ended)])
 
@@ -109,7 +109,7 @@ class IdentityService:
         """Return whether a key's time is over."""
         return key.has_expired(self._clock.now())
 
-    async def account_of(self, key_id: str) -> str | None:
+    async def find_account(self, key_id: str) -> str | None:
         """Return the account of a key, for those who may do everything in each; None when there is no such key."""
         await self._store.refresh()
         key = self._table.get(key_id)
@@ -127,5 +127,5 @@ def _make_issued_key(
     if isinstance(done, Unchanged):
         # Never: each decision above that makes a key writes one.
         raise Conflict("no key was made")
-    key = decisions.key_of(ctx.account, done.operation.changes[0].after)
+    key = decisions.parse_key_row(ctx.account, done.operation.changes[0].after)
     return IssuedKey(key, None if done.replayed else text, done.operation.operation_id, replaces)

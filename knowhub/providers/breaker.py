@@ -8,7 +8,7 @@ from typing import ClassVar
 
 import httpx
 
-from knowhub.conversations.secrets import redact_secrets
+from knowhub.conversations.secrets.detection import redact_secrets
 from knowhub.core.language_models import FailureReason, ModelFailed, Usage
 from knowhub.providers.http import CallFailed, Endpoint, EndpointOptions, RequestTiming
 
@@ -18,11 +18,11 @@ _SLACK_SHARE = 0.1
 
 
 class CallResult(Enum):
-    """What a call said about the server; NOTHING when it was cancelled early, or failed by what was asked."""
+    """What a call said about the server; UNKNOWN when it was cancelled early, or failed by what was asked."""
 
-    WELL = auto()
-    ILL = auto()
-    NOTHING = auto()
+    SUCCESS = auto()
+    FAILURE = auto()
+    UNKNOWN = auto()
 
 
 class CircuitBreaker:
@@ -42,7 +42,7 @@ class CircuitBreaker:
 
     @property
     def is_open(self) -> bool:
-        """Say whether a call would be refused now."""
+        """Return whether a call would be refused now."""
         return self._opened_at is not None and (self._is_probing or self.remaining_s > 0)
 
     @property
@@ -53,20 +53,20 @@ class CircuitBreaker:
         return max(0.0, self._opened_at + self._cool_down_s - self._monotonic())
 
     def start_call(self) -> bool:
-        """Return whether a call is permitted; how it went is to be given to `note`."""
+        """Return whether a call is permitted; how it went is to be given to `record`."""
         if self.is_open:
             return False
         self._is_probing = self._opened_at is not None
         return True
 
-    def note(self, result: CallResult) -> None:
-        """Take in how a permitted call went."""
+    def record(self, result: CallResult) -> None:
+        """Record how a permitted call went."""
         is_waiting = self._opened_at is not None and not self._is_probing
         match result:
-            case CallResult.WELL:
+            case CallResult.SUCCESS:
                 self._failures = 0
                 self._opened_at = None
-            case CallResult.ILL if not is_waiting:
+            case CallResult.FAILURE if not is_waiting:
                 self._failures += 1
                 if self._threshold and self._failures >= self._threshold:
                     self._opened_at = self._monotonic()
@@ -76,13 +76,13 @@ class CircuitBreaker:
 class GuardedClient:
     """A client of one server over `http`, which its maker closes; every call goes through its breaker.
 
-    Raises ValueError for an address or key of no use. A subclass says who it asks and what a failed call raises:
-    `unavailable` where the server was not asked. It counts the tokens.
+    Raises ValueError for an address or key of no use. A subclass names its `peer` and the errors of a failed call:
+    `unavailable_type` if the server was not asked, else `error_type`. It counts the tokens.
     """
 
-    who: ClassVar[str]
-    failed: ClassVar[type[ModelFailed]]
-    unavailable: ClassVar[type[ModelFailed]]
+    peer: ClassVar[str]
+    error_type: ClassVar[type[ModelFailed]]
+    unavailable_type: ClassVar[type[ModelFailed]]
 
     def __init__(self, options: EndpointOptions, http: httpx.AsyncClient, timing: RequestTiming) -> None:
         self._endpoint = Endpoint(options, http, timing)
@@ -92,7 +92,7 @@ class GuardedClient:
 
     @property
     def is_open(self) -> bool:
-        """Say whether the breaker refuses calls at present."""
+        """Return whether the breaker refuses calls at present."""
         return self._breaker.is_open
 
     @property
@@ -125,34 +125,34 @@ class GuardedClient:
     def _start_call(self, timeout_s: float) -> None:
         # Also true of NaN.
         if not timeout_s > 0:
-            raise self.unavailable(FailureReason.TIMEOUT, f"no time is left to ask the {self.who}")
+            raise self.unavailable_type(FailureReason.TIMEOUT, f"no time is left to ask the {self.peer}")
         if not self._breaker.start_call():
             wait_s = self._breaker.remaining_s
-            detail = f"the breaker is open: the {self.who} failed; ask in {wait_s:.0f} s"
-            raise self.unavailable(FailureReason.FAILURE, detail)
+            detail = f"the breaker is open: the {self.peer} failed; ask in {wait_s:.0f} s"
+            raise self.unavailable_type(FailureReason.FAILURE, detail)
 
     @asynccontextmanager
     async def _watch_call(self, timeout_s: float) -> AsyncIterator[float]:
-        verdict = CallResult.NOTHING
+        result = CallResult.UNKNOWN
         loop = asyncio.get_running_loop()
         began = loop.time()
         try:
             async with asyncio.timeout(timeout_s):
                 yield loop.time() + timeout_s
-            verdict = CallResult.WELL
+            result = CallResult.SUCCESS
         except asyncio.CancelledError:
             # With its time over, it was late.
             if began + timeout_s - loop.time() <= min(_SLACK_S, timeout_s * _SLACK_SHARE):
-                verdict = CallResult.ILL
+                result = CallResult.FAILURE
                 self._failures += 1
             raise
         except TimeoutError as error:
-            verdict = CallResult.ILL
-            detail = f"the {self.who} did not answer within {timeout_s:g} s"
-            raise self.failed(FailureReason.TIMEOUT, detail) from error
+            result = CallResult.FAILURE
+            detail = f"the {self.peer} did not answer within {timeout_s:g} s"
+            raise self.error_type(FailureReason.TIMEOUT, detail) from error
         except CallFailed as failure:
-            verdict = CallResult.NOTHING if failure.is_request_error else CallResult.ILL
+            result = CallResult.UNKNOWN if failure.is_request_error else CallResult.FAILURE
             reason = FailureReason.TIMEOUT if failure.late else FailureReason.FAILURE
-            raise self.failed(reason, failure.detail) from failure
+            raise self.error_type(reason, failure.detail) from failure
         finally:
-            self._breaker.note(verdict)
+            self._breaker.record(result)

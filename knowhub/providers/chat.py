@@ -32,7 +32,7 @@ from knowhub.providers.http import (
     estimate_request_tokens,
     get_count,
 )
-from knowhub.providers.json_answers import InvalidAnswer, parse_answer, without_items
+from knowhub.providers.json_answers import InvalidAnswer, open_items, parse_answer
 from knowhub.providers.output_modes import OutputMode, add_repair, add_schema, get_texts, is_rejected, make_request_body
 
 DEFAULT_MODEL = "google/gemini-2.0-flash-001"
@@ -65,7 +65,7 @@ class ChatClient(GuardedClient):
     The mode that worked is kept for the life of the client: the next call starts there.
     """
 
-    who, failed, unavailable = "model", ChatFailed, ModelUnavailable
+    peer, error_type, unavailable_type = "model", ChatFailed, ModelUnavailable
 
     def __init__(
         self, options: ChatOptions, http: httpx.AsyncClient, timing: RequestTiming, budget: TokenBudget
@@ -124,10 +124,10 @@ class ChatClient(GuardedClient):
     def _parse_repaired(self, texts: Sequence[str], schema: Mapping[str, Any]) -> dict[str, Any]:
         try:
             # The model had its chance: a wrong item of a list must not cost the right ones.
-            return self._parse_first_valid(texts, without_items(schema))
+            return self._parse_first_valid(texts, open_items(schema))
         except InvalidAnswer as error:
             # The answer is redacted, and yet the names of its fields may make up the key where they are joined.
-            detail = self._endpoint.redaction.error(f"the model's answer does not fit, twice: {error}")
+            detail = self._endpoint.redaction.redact_error(f"the model's answer does not fit, twice: {error}")
             raise UnusableAnswer(detail) from None
 
     async def _try_modes(self, call: _Call, messages: Sequence[Message]) -> list[str]:
@@ -144,7 +144,7 @@ class ChatClient(GuardedClient):
         reserved = estimate_request_tokens(body)
         answer = await self._endpoint.post(_PATH, body, call.deadline, lambda: self._reserve_tokens(call, reserved))
         await self._count(call, answer, reserved)
-        texts = [self._endpoint.redaction.answer(text) for text in get_texts(mode, answer)]
+        texts = [self._endpoint.redaction.redact_answer(text) for text in get_texts(mode, answer)]
         self._mode = mode
         return texts
 

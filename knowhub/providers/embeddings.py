@@ -23,15 +23,15 @@ from knowhub.providers.http import (
 )
 
 
-def vectors_in(answer: Mapping[str, object], count: int) -> list[Vector]:
+def parse_vectors(answer: Mapping[str, object], count: int) -> list[Vector]:
     """Return the vectors of `count` texts, in the order of these. Raises InvalidResponse where some are missing."""
-    rows = [_numbers(part.get("embedding")) for part in read_parts(answer.get("data"), count, "embeddings")]
+    rows = [_parse_numbers(part.get("embedding")) for part in read_parts(answer.get("data"), count, "embeddings")]
     if len({len(row) for row in rows}) > 1 or not len(rows[0]):
         raise InvalidResponse("the server's embeddings are not of one dimension")
     matrix = np.array(rows, dtype=np.float64)
     if not np.isfinite(matrix).all():
         raise InvalidResponse("a number in the server's embeddings is not finite")
-    return unit_vectors(matrix)
+    return normalize_rows(matrix)
 
 
 def read_parts(found: object, count: int, what: str) -> list[Mapping[str, object]]:
@@ -51,8 +51,8 @@ def read_parts(found: object, count: int, what: str) -> list[Mapping[str, object
     return [placed[index] for index in range(len(parts))]
 
 
-def unit_vectors(matrix: npt.NDArray[np.float64]) -> list[Vector]:
-    """Return the rows, each divided by its length; a row of zeros stays one."""
+def normalize_rows(matrix: npt.NDArray[np.float64]) -> list[Vector]:
+    """Return the rows as vectors of length 1; a row of zeros stays one."""
     # By the largest number first: the square of one of 1e200 is no number any more.
     largest = np.abs(matrix).max(axis=1, keepdims=True)
     scaled = matrix / np.where(largest, largest, 1.0)
@@ -61,7 +61,7 @@ def unit_vectors(matrix: npt.NDArray[np.float64]) -> list[Vector]:
     return [array("f", row.tobytes()) for row in unit]
 
 
-def _numbers(embedding: object) -> Sequence[float]:
+def _parse_numbers(embedding: object) -> Sequence[float]:
     # The text of an error may repeat what the server sent.
     problem = InvalidResponse("an embedding in the server's answer is no list of numbers")
     if not isinstance(embedding, list):
@@ -104,7 +104,7 @@ class EmbeddingClient(GuardedClient):
     dimension of its vectors.
     """
 
-    who, failed, unavailable = "embedder", EmbeddingFailed, EmbeddingFailed
+    peer, error_type, unavailable_type = "embedder", EmbeddingFailed, EmbeddingFailed
 
     def __init__(self, options: EmbeddingOptions, http: httpx.AsyncClient, timing: RequestTiming) -> None:
         self._options = options
@@ -171,7 +171,7 @@ class EmbeddingClient(GuardedClient):
         if self._options.dimensions is not None:
             body["dimensions"] = self._options.dimensions
         answer = await self._endpoint.post(_PATH, orjson.dumps(body), deadline)
-        vectors = vectors_in(answer, len(texts))
+        vectors = parse_vectors(answer, len(texts))
         self._check_dimension(len(vectors[0]))
         self._has_answered = True
         counted = get_count(answer, "prompt_tokens")

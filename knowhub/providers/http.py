@@ -32,11 +32,11 @@ _LONGEST_PAUSE_S = 8.0
 _MAX_DOUBLINGS = 10
 _TOO_MANY_REQUESTS = 429
 _SERVER_ERROR, _NOT_IMPLEMENTED = 500, 501
-_PASSES = frozenset({408, 409, 425, _TOO_MANY_REQUESTS})
+_TRANSIENT = frozenset({408, 409, 425, _TOO_MANY_REQUESTS})
 # A request that timed out, or that its caller left (nginx), may have been worked on.
 _MAYBE_BILLED = frozenset({408, 499})
 # By these a server says that the request is wrong, not that it is ill: they do not open the breaker for others.
-_OF_THE_REQUEST = frozenset({400, 413, 422})
+_REQUEST_ERRORS = frozenset({400, 413, 422})
 _NEVER_SENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout, httpx.ProxyError, httpx.UnsupportedProtocol)
 _SECONDS = re.compile(r"\d{1,9}(\.\d{1,9})?", re.ASCII)
 
@@ -102,7 +102,7 @@ class RequestRejected(CallFailed):
         super().__init__(detail, is_free=is_free)
         self.status = status
         self.said = said
-        self.is_request_error = status in _OF_THE_REQUEST
+        self.is_request_error = status in _REQUEST_ERRORS
 
 
 class InvalidResponse(CallFailed):
@@ -243,14 +243,16 @@ class Endpoint:
             status = _get_code(hidden)
         said = received.decode("utf-8", "replace")
         detail = self._clean(f"the server answered {status}: {_get_message(parsed) or said}")
-        if status in _PASSES or (status >= _SERVER_ERROR and status != _NOT_IMPLEMENTED):
-            retry_after_s = _retry_after_s(response.headers, self._timing.clock)
+        if status in _TRANSIENT or (status >= _SERVER_ERROR and status != _NOT_IMPLEMENTED):
+            retry_after_s = _parse_retry_after(response.headers, self._timing.clock)
             raise TransientFailure(detail, is_free=_is_free(response.status_code), retry_after_s=retry_after_s)
         raise RequestRejected(detail, status, said, is_free=_is_free(response.status_code))
 
     def _clean(self, text: str) -> str:
         """Put `text` on one short line without the key, which some servers repeat."""
-        line = " ".join("".join(sign if sign.isprintable() else " " for sign in self.redaction.error(text)).split())
+        line = " ".join(
+            "".join(sign if sign.isprintable() else " " for sign in self.redaction.redact_error(text)).split()
+        )
         return shorten(line, _DETAIL_CHARACTERS)
 
 
@@ -278,7 +280,7 @@ def _check_api_key(api_key: str | None) -> str:
 
 
 def _is_free(status: int) -> bool:
-    """Say whether this answer's own status means that no model was asked.
+    """Return whether this answer's own status means that no model was asked.
 
     A failure named inside of a 200, and one of the 5xx, may come after the work was done.
     """
@@ -299,7 +301,7 @@ def _get_message(parsed: object) -> str:
     return error if isinstance(error, str) else ""
 
 
-def _retry_after_s(headers: httpx.Headers, clock: Clock) -> float | None:
+def _parse_retry_after(headers: httpx.Headers, clock: Clock) -> float | None:
     value = headers.get("retry-after", "").strip()
     if _SECONDS.fullmatch(value):
         return float(value)

@@ -68,8 +68,8 @@ def parse_answer(text: str, schema: Mapping[str, Any], redaction: Redaction = NO
     problem = "there is no JSON object in it"
     fitting = None
     for read in _iter_objects(_THOUGHTS.sub("", text, count=1).strip()):
-        found: dict[str, Any] = redaction.value(read)
-        unfit = mismatch(found, schema)
+        found: dict[str, Any] = redaction.redact_value(read)
+        unfit = find_mismatch(found, schema)
         if unfit is None:
             fitting = found
         else:
@@ -126,7 +126,7 @@ _TYPES: Mapping[str, tuple[type, ...]] = {
 }
 
 
-def mismatch(value: object, schema: Mapping[str, Any], path: str = "$") -> str | None:
+def find_mismatch(value: object, schema: Mapping[str, Any], path: str = "$") -> str | None:
     """Return where and how `value` does not fit `schema`, in words for a model; None when it fits."""
     types = _list_types(schema)
     if types and not any(type(value) in _TYPES[name] for name in types):
@@ -138,20 +138,20 @@ def mismatch(value: object, schema: Mapping[str, Any], path: str = "$") -> str |
     if isinstance(value, dict):
         return _find_object_mismatch(value, schema, path)
     if isinstance(value, list) and "items" in schema:
-        parts = (mismatch(part, schema["items"], f"{path}[{index}]") for index, part in enumerate(value))
+        parts = (find_mismatch(part, schema["items"], f"{path}[{index}]") for index, part in enumerate(value))
         return next((problem for problem in parts if problem), None)
     return None
 
 
-def without_items(schema: Mapping[str, Any]) -> Mapping[str, Any]:
+def open_items(schema: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return a schema that leaves the items of lists open: who reads an answer checks each of them."""
-    fields = {name: without_items(part) for name, part in schema.get("properties", {}).items()}
+    fields = {name: open_items(part) for name, part in schema.get("properties", {}).items()}
     kept = {word: value for word, value in schema.items() if word != "items"}
     return {**kept, "properties": fields} if fields else kept
 
 
 def is_strict(schema: Mapping[str, Any]) -> bool:
-    """Say whether a server's strict mode takes `schema`: every object is closed and asks for all it names."""
+    """Return whether a server's strict mode takes `schema`: every object is closed and asks for all it names."""
     properties = schema.get("properties", {})
     if "object" in _list_types(schema) and (
         schema.get("additionalProperties") is not False or set(schema.get("required", ())) != set(properties)
@@ -173,7 +173,7 @@ def _find_object_mismatch(value: Mapping[str, Any], schema: Mapping[str, Any], p
     for name, part in value.items():
         if name not in properties and schema.get("additionalProperties") is False:
             return f"{path}: there is no field {_format_value(name)}"
-        problem = mismatch(part, properties.get(name, {}), f"{path}.{_cut(name)}")
+        problem = find_mismatch(part, properties.get(name, {}), f"{path}.{_cut(name)}")
         if problem:
             return problem
     return None

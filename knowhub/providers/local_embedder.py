@@ -23,7 +23,7 @@ import numpy as np
 import numpy.typing as npt
 
 from knowhub.core.language_models import EmbeddingFailed, FailureReason, Usage, Vector
-from knowhub.providers.embeddings import unit_vectors
+from knowhub.providers.embeddings import normalize_rows
 
 _TOKENIZER: Final = "tokenizer.json"
 _MODELS: Final = ("model.onnx", "onnx/model.onnx")
@@ -204,7 +204,7 @@ class _OnnxModel:
         self._tokenizer.no_padding()
         self._tokenizer.enable_truncation(files.max_tokens)
         self._pools_first_token = files.pools_first_token
-        self._inputs = {get_input.name for get_input in self._session.get_inputs()}
+        self._inputs = {tensor.name for tensor in self._session.get_inputs()}
         if not self._inputs <= _INPUTS:
             raise ValueError(
                 f"the model {files.name} needs {sorted(self._inputs - _INPUTS)}, which KnowHub cannot give"
@@ -227,7 +227,7 @@ class _OnnxModel:
         pooled = np.asarray(self._pool(np.asarray(output), mask), dtype=np.float64)
         if not np.isfinite(pooled).all():
             raise ValueError("a number in its vectors is not finite")
-        return unit_vectors(pooled)
+        return normalize_rows(pooled)
 
     def _pool(self, output: npt.NDArray[Any], mask: npt.NDArray[np.int64]) -> npt.NDArray[Any]:
         if output.ndim == _SENTENCE_AXES:

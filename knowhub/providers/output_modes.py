@@ -64,7 +64,7 @@ def make_request_body(mode: OutputMode, model: str, question: ChatRequest, messa
 
 
 def is_rejected(mode: OutputMode, refusal: RequestRejected) -> bool:
-    """Say whether the server refused this way to ask, and not what was asked."""
+    """Return whether the server refused this way to ask, and not what was asked."""
     pattern = _TOOL_REFUSED if mode is OutputMode.TOOL else _FORMAT_REFUSED
     return refusal.status in _REFUSALS and pattern.search(refusal.said.lower()) is not None
 
@@ -98,14 +98,14 @@ def get_texts(mode: OutputMode, answer: Mapping[str, Any]) -> list[str]:
     # A server whose filter stopped the answer sends an empty list, or no message.
     first = choices[0] if choices else None
     message = first.get("message") if isinstance(first, Mapping) else None
-    found = [_content_text(message.get("content")), _get_arguments(message)] if isinstance(message, Mapping) else []
+    found = [_get_content(message.get("content")), _get_arguments(message)] if isinstance(message, Mapping) else []
     texts = [text for text in (reversed(found) if mode is OutputMode.TOOL else found) if text.strip()]
     if not texts:
         raise UnusableAnswer("the model answered with no text")
     return texts
 
 
-def _content_text(content: object) -> str:
+def _get_content(content: object) -> str:
     if isinstance(content, str):
         return content
     if isinstance(content, Mapping):

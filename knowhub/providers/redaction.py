@@ -24,26 +24,26 @@ class Redaction:
         self._in_answers = re.compile(plain) if key else None
         self._in_errors = re.compile(escaped) if key else None
 
-    def answer(self, text: str) -> str:
+    def redact_answer(self, text: str) -> str:
         """Return what a model wrote, without the key."""
         return text if self._in_answers is None else self._in_answers.sub(_IN_PLACE, text)
 
-    def error(self, text: str) -> str:
+    def redact_error(self, text: str) -> str:
         """Return what a server said of a failure, without the key, be it escaped as in JSON text."""
         return text if self._in_errors is None else self._in_errors.sub(_IN_PLACE, text)
 
-    def value(self, value: Any) -> Any:  # noqa: ANN401 -- any JSON
+    def redact_value(self, value: Any) -> Any:  # noqa: ANN401 -- any JSON
         """Return a parsed answer whose texts, names of fields too, are without the key.
 
         To be used on what `answer` has let pass: JSON text may hide the key behind escapes.
         """
         match value:
             case str():
-                return self.answer(value)
+                return self.redact_answer(value)
             case dict():
-                return {self.answer(name): self.value(part) for name, part in value.items()}
+                return {self.redact_answer(name): self.redact_value(part) for name, part in value.items()}
             case list():
-                return [self.value(part) for part in value]
+                return [self.redact_value(part) for part in value]
             case _:
                 return value
 

@@ -51,7 +51,7 @@ class RerankOptions(EndpointOptions):
 class RerankClient(GuardedClient):
     """Asks one server over `http`, which its maker closes. Raises ValueError for an address or key of no use."""
 
-    who, failed, unavailable = "reranker", RerankFailed, RerankFailed
+    peer, error_type, unavailable_type = "reranker", RerankFailed, RerankFailed
 
     def __init__(self, options: RerankOptions, http: httpx.AsyncClient, timing: RequestTiming) -> None:
         self._options = options

@@ -22,8 +22,8 @@ _ALWAYS_REFUSED = ("%", "\\")
 _REFUSED_KINDS = ("Cc", "Cs")
 
 
-def resource_id_problem(resource_id: str) -> str | None:
-    """Say what is wrong with an id; None when nothing is.
+def find_id_problem(resource_id: str) -> str | None:
+    """Return what is wrong with an id; None when nothing is.
 
     No file is named by it here. But whoever lays resources out as files, and unquotes or normalises what they are
     given first, must not be led out of their folder: so the id is looked at as that would leave it, too.
@@ -42,7 +42,7 @@ def resource_id_problem(resource_id: str) -> str | None:
 
 def check_resource_id(resource_id: str) -> str:
     """Return the id. Raises InvalidInput where it is none."""
-    problem = resource_id_problem(resource_id)
+    problem = find_id_problem(resource_id)
     if problem:
         raise InvalidInput.of("id", problem)
     return resource_id
@@ -136,7 +136,7 @@ def check_can_reveal(ctx: RequestContext, row: Row) -> None:
         raise Forbidden("what is public is not revealed by that: the owner of this resource may give you a scope of it")
 
 
-def reveal_row(row: Row, ctx: RequestContext, before: Row | None, now: float) -> dict[str, Any]:
+def make_reveal_row(row: Row, ctx: RequestContext, before: Row | None, now: float) -> dict[str, Any]:
     """Make the line that says who was shown what is sealed; whoever sees the resource may see it."""
     fields = {
         "id": row["id"],
@@ -186,8 +186,8 @@ def _merge_expiry(metadata: dict[str, Any], expires_at: str | None) -> tuple[dic
 def _merge_patch(row: Row, patch: Mapping[str, Any]) -> tuple[dict[str, Any], str | None]:
     metadata = dict(patch.get("metadata", row["metadata"]))
     if _EXPIRES_AT not in patch:
-        stands = None if _EXPIRES_AT in row["metadata"] else row[_EXPIRES_AT]
-        return _merge_expiry(metadata, None if _EXPIRES_AT in metadata else stands)
+        current = None if _EXPIRES_AT in row["metadata"] else row[_EXPIRES_AT]
+        return _merge_expiry(metadata, None if _EXPIRES_AT in metadata else current)
     if "metadata" not in patch and _EXPIRES_AT in metadata:
         metadata[_EXPIRES_AT] = patch[_EXPIRES_AT]
     return _merge_expiry(metadata, patch[_EXPIRES_AT])

@@ -128,7 +128,7 @@ class ResourceService(OwnedRows):
                 return RevealedResource(self.show(view, ctx, row), None, None)
             await self._count_reveal(ctx)
             text = await self._vault.open(ctx.account, resource_id, sealed)
-            outcome = await self._store.commit(ctx.account, ctx.actor, self._note_reveal(ctx, row))
+            outcome = await self._store.commit(ctx.account, ctx.actor, self._make_reveal_decision(ctx, row))
             if isinstance(outcome, Committed):
                 return RevealedResource(self.show(view, ctx, row), text, outcome.operation.operation_id)
         raise Conflict("this resource is being written to without a pause; nothing was revealed, try it again")
@@ -142,7 +142,7 @@ class ResourceService(OwnedRows):
                 f"{limit} sealed bodies an hour are revealed to one principal (KNOWHUB_REVEALS_PER_HOUR)", wait_s
             )
 
-    async def page(self, ctx: RequestContext, query: ResourceQuery) -> ResourcePage:
+    async def list_page(self, ctx: RequestContext, query: ResourceQuery) -> ResourcePage:
         """Return the resources that pass every filter and that the caller sees, by id, without what is sealed."""
         await self._store.refresh(ctx.account)
 
@@ -160,20 +160,20 @@ class ResourceService(OwnedRows):
             found[query.limit - 1].id if len(found) > query.limit else None,
         )
 
-    def missing(self, ctx: RequestContext, resource_ids: Sequence[str]) -> list[str]:
-        """Name those of the resources that are not there, or that the caller does not see."""
+    def list_missing(self, ctx: RequestContext, resource_ids: Sequence[str]) -> list[str]:
+        """Return the ids of resources that do not exist or that the caller does not see."""
         view = self._store.view(ctx.account)
         rows = ((resource_id, view.get(RESOURCES, resource_id)) for resource_id in dict.fromkeys(resource_ids))
         return [resource_id for resource_id, row in rows if row is None or not is_live(row) or not ctx.sees_row(row)]
 
-    def _note_reveal(self, ctx: RequestContext, row: Row) -> Decide[View]:
+    def _make_reveal_decision(self, ctx: RequestContext, row: Row) -> Decide[View]:
         def decide(view: View) -> Draft | Unchanged:
             newest = self.find(view, ctx, row["id"])
             decisions.check_can_reveal(ctx, newest)
             if newest[decisions.SEALED] != row[decisions.SEALED]:
                 return Unchanged()
             before = view.get(REVEALS, row["id"])
-            reveal = decisions.reveal_row(newest, ctx, before, view.now)
+            reveal = decisions.make_reveal_row(newest, ctx, before, view.now)
             return Draft("reveal_resource", [Write(REVEALS, row["id"], reveal)])
 
         return decide
@@ -196,7 +196,7 @@ class ResourceService(OwnedRows):
             return await self._check_same_secret(done, secure)
         planned = decide(self._store.view(ctx.account), None)
         version = 0 if isinstance(planned, Unchanged) else int(planned.writes[0].after["version"])
-        data_key = await self._vault.new_key(ctx.account, resource_id)
+        data_key = await self._vault.make_data_key(ctx.account, resource_id)
         is_used = True
         try:
             # Another write may come first. The body names the version that it was sealed for, and opens with it.

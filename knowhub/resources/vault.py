@@ -39,7 +39,7 @@ class Vault:
         self._masters = masters
         self._ids = ids
 
-    async def new_key(self, account: str, resource_id: str) -> DataKey:
+    async def make_data_key(self, account: str, resource_id: str) -> DataKey:
         """Make the data key of a body that is to be sealed; the keyring holds it, durable, when this returns."""
         made = DataKey(f"key-{self._ids.hex(_KEY_ID_DIGITS)}", account, resource_id, self._cipher.new_key())
 
@@ -51,8 +51,10 @@ class Vault:
 
     def seal(self, key: DataKey, text: str, version: int) -> dict[str, Any]:
         """Seal a text as the body of one version of the resource that the key was made for; it opens as that only."""
-        nonce, data = self._cipher.seal(key.key, text.encode(), _place(key.account, key.resource_id, version))
-        return {"key_id": key.id, "version": version, "nonce": _text(nonce), "data": _text(data)}
+        nonce, data = self._cipher.seal(
+            key.key, text.encode(), _make_associated_data(key.account, key.resource_id, version)
+        )
+        return {"key_id": key.id, "version": version, "nonce": _encode(nonce), "data": _encode(data)}
 
     async def open(self, account: str, resource_id: str, sealed: Mapping[str, Any]) -> str:
         """Return the text that was sealed as the body of this resource."""
@@ -65,7 +67,9 @@ class Vault:
         try:
             key = self._unwrap(sealed["key_id"], wrapped, masters)
             nonce, data = b64decode(sealed["nonce"]), b64decode(sealed["data"])
-            return self._cipher.open(key, nonce, data, _place(account, resource_id, sealed["version"])).decode()
+            return self._cipher.open(
+                key, nonce, data, _make_associated_data(account, resource_id, sealed["version"])
+            ).decode()
         except (UnsealError, ValueError) as problem:
             raise Unavailable(
                 "this sealed body does not open: it was changed, or moved here from another resource or version"
@@ -164,7 +168,7 @@ def _is_old(wrapped: WrappedKey, master: MasterKey) -> bool:
     return _is_in_use(wrapped) and wrapped.master != master.name
 
 
-def _place(account: str, resource_id: str, version: int) -> bytes:
+def _make_associated_data(account: str, resource_id: str, version: int) -> bytes:
     """Return what a body is bound to."""
     return _join_parts(account, resource_id, str(version))
 
@@ -175,5 +179,5 @@ def _join_parts(*parts: str) -> bytes:
     return b"".join(len(item).to_bytes(_LENGTH_BYTES, "big") + item for item in encoded)
 
 
-def _text(data: bytes) -> str:
+def _encode(data: bytes) -> str:
     return b64encode(data).decode()

@@ -6,8 +6,8 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from knowhub.bootstrap import Hub
 from knowhub.core.errors import Forbidden, KnowHubError
-from knowhub.core.request_context import RequestContext, Role, share_nothing_by_default
-from knowhub.identity.decisions import context_for
+from knowhub.core.request_context import RequestContext, share_nothing_by_default
+from knowhub.identity.decisions import narrow_context
 from knowhub.identity.model import AuthenticatedCaller
 from knowhub.web.middleware import answer_problem
 from knowhub.web.schemas.parts import CallerIds
@@ -52,7 +52,7 @@ class AuthMiddleware:
             return
         hub: Hub = scope["app"].state.hub
         try:
-            caller = await hub.identity.caller(sent.pop().decode("latin-1"))
+            caller = await hub.identity.authenticate(sent.pop().decode("latin-1"))
         except (KnowHubError, OSError) as problem:
             # Without the log, revoked keys are unknown.
             _log.error("keys_unreadable", error=repr(problem))
@@ -81,7 +81,7 @@ def context_of(request: Request, ids: CallerIds) -> RequestContext:
         if hub.settings.auth != "none":
             raise Forbidden("this route knows of no caller; it answers nothing that is anybody's")
         return ids.context(hub.default_owner)
-    return context_for(caller, ids.get_ids(), ids.account if "account" in ids.model_fields_set else None)
+    return narrow_context(caller, ids.get_ids(), ids.account if "account" in ids.model_fields_set else None)
 
 
 def name_caller(scope: Scope) -> str | None:
@@ -90,10 +90,10 @@ def name_caller(scope: Scope) -> str | None:
     if caller is None:
         client = scope.get("client")
         return client[0] if client else ""
-    if caller.role is Role.ROOT:
+    if caller.context.is_root:
         return None
     # Names of accounts and of who calls hold no control characters, so no two callers have one name.
-    return f"{caller.account}\n{caller.context.quota_key}"
+    return f"{caller.context.account}\n{caller.context.quota_key}"
 
 
 def make_local_context(hub: Hub, ids: CallerIds) -> RequestContext:

@@ -17,7 +17,7 @@ from starlette.types import Receive, Scope, Send
 from knowhub.context.commit.rule_extraction import UNREAD
 from knowhub.context.commit_model import CommitResult
 from knowhub.context.events import OutboxEvent
-from knowhub.conversations.secrets import find_secrets, has_secret_hint, pieces
+from knowhub.conversations.secrets.detection import cut_pieces, find_secrets, has_secret_hint
 from knowhub.core.clock import CooperativePause, iso
 from knowhub.core.owned_rows import HistoryPage, RowText, SavedBatch, SavedRow
 from knowhub.core.store_results import SnapshotEntry
@@ -191,7 +191,7 @@ def _list_warnings(texts: Mapping[str, str]) -> list[dict[str, str]]:
     warnings: list[dict[str, str]] = []
     for field, text in texts.items():
         end = -1
-        for piece, offset in pieces(text):
+        for piece, offset in cut_pieces(text):
             for secret in find_secrets(piece, offset):
                 # Pieces overlap.
                 if secret.start >= end:
@@ -338,7 +338,7 @@ def make_key_view(identity: IdentityService, key: ApiKey) -> dict[str, Any]:
         "account": key.account,
         **row,
         "expired": identity.has_expired(key),
-        "last_used_at": identity.uses.last(key.key_id),
+        "last_used_at": identity.uses.find_last_use(key.key_id),
     }
 
 

@@ -20,7 +20,8 @@ BODIES = 5
 
 async def seal_bodies(vault: Vault) -> list[dict[str, object]]:
     return [
-        vault.seal(await vault.new_key(ACCOUNT, ID), f"{SECRET} {number}", number) for number in range(1, BODIES + 1)
+        vault.seal(await vault.make_data_key(ACCOUNT, ID), f"{SECRET} {number}", number)
+        for number in range(1, BODIES + 1)
     ]
 
 
@@ -56,7 +57,7 @@ async def test_a_rotation_killed_at_any_call_keeps_all_bodies_readable(tmp_path:
 
         after = vault_on(root, FileSystem(), ids=100)
         await assert_all_open(after, bodies)
-        sealed_between = after.seal(await after.new_key(ACCOUNT, ID), f"{SECRET} {BODIES + 1}", BODIES + 1)
+        sealed_between = after.seal(await after.make_data_key(ACCOUNT, ID), f"{SECRET} {BODIES + 1}", BODIES + 1)
         await after.rotate()
         later = vault_on(root, FileSystem(), ids=200)
         await assert_all_open(later, [*bodies, sealed_between])
@@ -66,7 +67,7 @@ async def test_a_rotation_killed_at_any_call_keeps_all_bodies_readable(tmp_path:
 
 async def test_a_first_sealing_killed_at_every_call_leaves_a_directory_that_seals(tmp_path: Path) -> None:
     files = FaultyFileSystem()
-    await vault_on(tmp_path / "counted", files).new_key(ACCOUNT, ID)
+    await vault_on(tmp_path / "counted", files).make_data_key(ACCOUNT, ID)
     calls = files.calls
     assert calls >= 8
 
@@ -74,7 +75,7 @@ async def test_a_first_sealing_killed_at_every_call_leaves_a_directory_that_seal
         root = tmp_path / str(point)
         files = FaultyFileSystem(Plan(crash_at=point))
         with pytest.raises(CrashNow):
-            await vault_on(root, files).new_key(ACCOUNT, ID)
+            await vault_on(root, files).make_data_key(ACCOUNT, ID)
         files.bury()
 
         after = vault_on(root, FileSystem(), ids=100)
@@ -142,7 +143,7 @@ async def test_others_seal_and_open_while_keys_are_rotated(tmp_path: Path) -> No
         made = []
         for number in range(BODIES + 1, BODIES + 11):
             await assert_all_open(second, bodies)
-            made.append(second.seal(await second.new_key(ACCOUNT, ID), f"{SECRET} {number}", number))
+            made.append(second.seal(await second.make_data_key(ACCOUNT, ID), f"{SECRET} {number}", number))
         return made
 
     async def rotating() -> None:
@@ -158,7 +159,7 @@ async def test_others_seal_and_open_while_keys_are_rotated(tmp_path: Path) -> No
 async def test_concurrent_processes_create_one_master_key(tmp_path: Path) -> None:
     vaults = [vault_on(tmp_path, FileSystem(), ids=1000 * number) for number in range(8)]
 
-    keys = await asyncio.gather(*(vault.new_key(ACCOUNT, ID) for vault in vaults))
+    keys = await asyncio.gather(*(vault.make_data_key(ACCOUNT, ID) for vault in vaults))
 
     bodies = [vault.seal(key, SECRET, 1) for vault, key in zip(vaults, keys, strict=True)]
     fresh = vault_on(tmp_path, FileSystem())
@@ -177,13 +178,13 @@ async def test_a_malformed_key_file_is_reported_and_kept(tmp_path: Path, junk: b
     key.write_bytes(junk)
 
     with pytest.raises(Unavailable, match="holds no key"):
-        await vault_on(tmp_path, FileSystem()).new_key(ACCOUNT, ID)
+        await vault_on(tmp_path, FileSystem()).make_data_key(ACCOUNT, ID)
 
     assert key.read_bytes() == junk
 
 
 async def test_no_master_key_is_created_if_not_allowed(tmp_path: Path) -> None:
     with pytest.raises(Unavailable, match="KNOWHUB_SECRET_KEY"):
-        await vault_on(tmp_path, FileSystem(), can_create=False).new_key(ACCOUNT, ID)
+        await vault_on(tmp_path, FileSystem(), can_create=False).make_data_key(ACCOUNT, ID)
 
     assert not (tmp_path / "keys" / "master.key").exists()

@@ -5,7 +5,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from knowhub.conversations.memory_changes import MEMORY_CHANGES
+from knowhub.conversations.changes.prompt import MEMORY_CHANGES
 from knowhub.core.language_models import ChatReply, ChatRequest
 from tests.fakes.queued_chat import read_fenced
 from tests.memory_changes import make_change, read_shown

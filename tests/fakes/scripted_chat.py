@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from knowhub.core.language_models import ChatFailed, ChatReply, ChatRequest, FailureReason
-from knowhub.providers.json_answers import SCHEMA_WORDS, mismatch, without_items
+from knowhub.providers.json_answers import SCHEMA_WORDS, find_mismatch, open_items
 
 Answer: TypeAlias = Mapping[str, Any] | Exception | Callable[[ChatRequest], Mapping[str, Any]]
 EXHAUSTED = {"action": "missing", "reason": "script exhausted"}
@@ -41,7 +41,7 @@ class ScriptedChat:
             raise ChatFailed(reason, f"{type(answer).__name__}: {answer}")
         data = answer(question) if callable(answer) else answer
         _check_words(question.schema)
-        problem = mismatch(dict(data), without_items(question.schema))
+        problem = find_mismatch(dict(data), open_items(question.schema))
         if problem:
             raise ChatFailed(FailureReason.FAILURE, f"the scripted answer does not fit: {problem}")
         return ChatReply(dict(data), self.model, 0.0, 100, 10)

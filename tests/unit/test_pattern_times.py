@@ -19,11 +19,11 @@ MADE_FROM_TEXT: Final = {
 }
 # What compiles patterns for the values of a module, which are found there.
 MADE_FOR_MODULES: Final = {
-    "knowhub/conversations/secret_patterns.py:_make_chosen",
-    "knowhub/conversations/secret_patterns.py:_make_exact",
-    "knowhub/conversations/secret_patterns.py:_make_token",
-    "knowhub/conversations/dates.py:compile_form",
-    "knowhub/conversations/statement_forms.py:any_of",
+    "knowhub/conversations/secrets/patterns.py:_make_chosen",
+    "knowhub/conversations/secrets/patterns.py:_make_exact",
+    "knowhub/conversations/secrets/patterns.py:_make_token",
+    "knowhub/conversations/language/dates.py:compile_form",
+    "knowhub/conversations/statements/forms.py:compile_any",
 }
 RUN_WHERE_IT_STANDS: Final = {"knowhub/stores/files/erasing/line_eraser.py:_has_id"}
 

@@ -15,11 +15,13 @@ from knowhub.audit import quotes
 from knowhub.context import texts, times
 from knowhub.context.commit import memory_page, session_summary
 from knowhub.context.commit.rule_extraction import extract_by_rules
-from knowhub.conversations import dates, messages, recalled, secrets
-from knowhub.conversations.change_checks import check_changes
-from knowhub.conversations.memory_changes import ChangePrompt, KnownMemory
+from knowhub.conversations import messages, recalled
+from knowhub.conversations.changes.checks import check_changes
+from knowhub.conversations.changes.prompt import ChangePrompt, KnownMemory
+from knowhub.conversations.language import dates
 from knowhub.conversations.messages import Message
-from knowhub.conversations.statements import read_values
+from knowhub.conversations.secrets import detection
+from knowhub.conversations.statements.reader import read_values
 from knowhub.core import near_duplicates
 from knowhub.keywords import mentions
 from knowhub.knowledge import facts
@@ -90,8 +92,8 @@ def find_quotes(text: str) -> None:
 
 
 def find_all_secrets(text: str) -> None:
-    for piece, offset in secrets.pieces(text):
-        secrets.find_secrets(piece, offset)
+    for piece, offset in detection.cut_pieces(text):
+        detection.find_secrets(piece, offset)
 
 
 READERS: Final[Mapping[str, Callable[[str], object]]] = {
@@ -113,13 +115,13 @@ READERS: Final[Mapping[str, Callable[[str], object]]] = {
     "losses of a merge": lambda text: facts.find_missing_facts([text], text[1:]),
     "merge of records": merge_records,
     "offers of resources": lambda text: list(suggestions.suggest_resources(0, Message("user", text))),
-    "sealed bodies": lambda text: messages.without_revealed(
+    "sealed bodies": lambda text: messages.withhold_sealed_bodies(
         [Message("tool", text), Message("tool", f'"secure_body": "{text}'), Message("tool", f"| secure_body: {text}")]
     ),
     "secrets of an audit": find_all_secrets,
-    "secrets to withhold": secrets.find_possible_secrets,
-    "secrets to redact": secrets.mask_secrets,
-    "secrets to cover": secrets.cover_secrets,
+    "secrets to withhold": detection.find_possible_secrets,
+    "secrets to redact": detection.mask_secrets,
+    "secrets to cover": detection.cover_secrets,
     "quotes": find_quotes,
     "renderings": quotes.find_rendering,
     "copies": lambda text: (
@@ -153,6 +155,12 @@ def test_reading_takes_linear_time(reader: str) -> None:
             slow.append(f"{name}: {[round(seconds * 1000, 1) for seconds in taken]} ms of {longest * 1000:.0f}")
 
     assert not slow
+
+
+def test_a_text_full_of_the_word_password_is_covered_in_the_time_of_15_counts() -> None:
+    text = ("password " * LENGTHS[-1])[: LENGTHS[-1]]
+
+    assert min(cpu_time(detection.cover_secrets, text) for _ in range(3)) < 15 * measure_machine()
 
 
 def is_slow(taken: list[float], longest: float) -> bool:

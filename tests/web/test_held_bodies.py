@@ -9,6 +9,7 @@ from pydantic import ValidationError
 from starlette.types import Message, Receive, Scope, Send
 
 from knowhub.core.request_context import Role
+from knowhub.identity.model import AuthenticatedCaller, KeyHolder
 from knowhub.settings import Settings
 from knowhub.web.auth import CALLER
 from knowhub.web.json_text import JsonLimits
@@ -119,7 +120,7 @@ async def test_callers_have_separate_limits_and_a_common_one() -> None:
 
 async def test_the_root_key_has_only_the_common_limit() -> None:
     guarded = GuardedApp(held_kib=100, caller_kib=60)
-    root: dict[str, Any] = {CALLER: root_caller()}
+    root: dict[str, Any] = {CALLER: AuthenticatedCaller(KeyHolder(), root_caller())}
     assert root_caller().role is Role.ROOT
 
     assert (await Upload(guarded, **root).send(90)).answer is None

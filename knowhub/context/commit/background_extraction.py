@@ -16,8 +16,8 @@ from knowhub.context.commit.segments import Segment, SegmentDecision, ShownMemor
 from knowhub.context.model import ContextSummary
 from knowhub.context.ports import ContextDirectories, ContextIndex
 from knowhub.context.queries import find_memory, list_sessions_to_read
-from knowhub.conversations.change_checks import check_changes
-from knowhub.conversations.memory_changes import ChangePrompt
+from knowhub.conversations.changes.checks import check_changes
+from knowhub.conversations.changes.prompt import ChangePrompt
 from knowhub.core.errors import Unavailable
 from knowhub.core.language_models import AnswerRejected, ChatFailed, ChatModel
 from knowhub.core.model_calls import ModelConversation
@@ -208,7 +208,7 @@ class SessionExtraction:
     async def _ask(self, owner: _Owner, segment: Segment, shown: Sequence[ShownMemory]) -> SegmentDecision | None:
         """Return what the model answers; None where it has to be asked later."""
         conversation = ModelConversation(self.chat, self.budget_s)
-        prompt = ChangePrompt(segment.messages, [memory for memory, _ in shown], new=segment.first_waiting)
+        prompt = ChangePrompt(segment.messages, [memory for memory, _ in shown], first_new=segment.first_waiting)
         try:
             answered = await conversation.ask(prompt.make_request(), {}, prompt.read_answer)
         except AnswerRejected as failed:

@@ -14,7 +14,7 @@ from knowhub.context.commit_model import CommitResult, SessionCommit
 from knowhub.context.model import MemoryContext
 from knowhub.context.ports import ContextDirectories
 from knowhub.context.reading import Reader
-from knowhub.conversations.messages import Message, without_revealed
+from knowhub.conversations.messages import Message, withhold_sealed_bodies
 from knowhub.conversations.sentences import Fold
 from knowhub.core import permissions
 from knowhub.core.clock import CooperativePause
@@ -53,7 +53,7 @@ class CommitCoordinator:
         permissions.check_can_write(ctx)
         whose = uri.memory_context(ctx, commit.session_id)
         commit_checks.check_ids(whose, commit.messages)
-        commit = replace(commit, messages=await asyncio.to_thread(without_revealed, commit.messages))
+        commit = replace(commit, messages=await asyncio.to_thread(withhold_sealed_bodies, commit.messages))
         done = await self._store.find_replay(ctx.account, key)
         if done is not None:
             return await self._finish_commit(ctx, commit, whose, Committed(done.operation, replayed=True))

@@ -17,7 +17,7 @@ from knowhub.context.edits import BY_PERSON
 from knowhub.context.model import COUNTED, HISTORY, STATEMENTS, MemoryCategory
 from knowhub.context.texts import MAX_ABSTRACT, MAX_OVERVIEW, cut_at_word, join_texts, one_line
 from knowhub.conversations.recalled import normalize_words
-from knowhub.conversations.statements import read_values
+from knowhub.conversations.statements.reader import read_values
 from knowhub.core import clock
 from knowhub.core.operation import Row, is_live
 

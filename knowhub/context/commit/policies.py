@@ -15,11 +15,11 @@ from knowhub.context.events import EventType
 from knowhub.context.model import COUNTED, ContextType, MemoryCategory, MemoryContext, RelationEdge
 from knowhub.context.queries import list_memories_in
 from knowhub.context.uri import session_uri, space_of
-from knowhub.conversations import dates
-from knowhub.conversations.evidence_checks import list_content_words
+from knowhub.conversations.changes.evidence import list_content_words
+from knowhub.conversations.language import dates
+from knowhub.conversations.language.sentence_ends import COMMA
 from knowhub.conversations.recalled import normalize_words
-from knowhub.conversations.sentence_ends import COMMA
-from knowhub.conversations.statement_forms import CANCELLED
+from knowhub.conversations.statements.forms import CANCELLED
 from knowhub.core import clock
 from knowhub.core.erasing import is_erased
 from knowhub.core.operation import Row, is_live

@@ -12,14 +12,14 @@ from knowhub.context.commit_model import CandidateMemory, StatementFacts, UsedTo
 from knowhub.context.edits import is_row_seen
 from knowhub.context.model import COUNTED, NODES, PARTS, MemoryCategory
 from knowhub.context.texts import cut_at_word, one_line
-from knowhub.conversations import dates
+from knowhub.conversations.changes.evidence import is_earlier_move
 from knowhub.conversations.cleaning import clean_messages
-from knowhub.conversations.evidence_checks import is_earlier_move
+from knowhub.conversations.language import dates
 from knowhub.conversations.messages import Message, count_partly_read, list_readable
 from knowhub.conversations.recalled import RecalledTexts, index_recalled, normalize_words
-from knowhub.conversations.secrets import COVER, contains_secret
+from knowhub.conversations.secrets.detection import COVER, contains_secret
 from knowhub.conversations.sentences import Fold
-from knowhub.conversations.statements import Statement, StatementKind, read_statements
+from knowhub.conversations.statements.reader import Statement, StatementKind, read_statements
 from knowhub.core.errors import InvalidInput
 from knowhub.core.operation import View
 from knowhub.core.request_context import RequestContext

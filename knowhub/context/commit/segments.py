@@ -16,11 +16,9 @@ from knowhub.context.model import NODES, PARTS, ContextSummary, MemoryCategory, 
 from knowhub.context.ports import ContextIndex
 from knowhub.context.queries import find_memory, list_memories_from, list_memories_in, list_parts, make_facet
 from knowhub.context.reading import get_reading, hash_lines, mark_segment_read
-from knowhub.conversations import dates
-from knowhub.conversations.change_checks import read_lasting_values
-from knowhub.conversations.cleaning import clean_messages
-from knowhub.conversations.evidence_checks import share_words
-from knowhub.conversations.memory_changes import (
+from knowhub.conversations.changes.checks import read_lasting_values
+from knowhub.conversations.changes.evidence import share_words
+from knowhub.conversations.changes.prompt import (
     ADD,
     CATEGORIES,
     FORGET,
@@ -36,9 +34,11 @@ from knowhub.conversations.memory_changes import (
     count_overlap,
     list_said,
 )
+from knowhub.conversations.cleaning import clean_messages
+from knowhub.conversations.language import dates
 from knowhub.conversations.messages import Message
 from knowhub.conversations.recalled import RecalledTexts, normalize_words
-from knowhub.conversations.secrets import cover_secrets
+from knowhub.conversations.secrets.detection import cover_secrets
 from knowhub.core import clock
 from knowhub.core.model_calls import search_texts
 from knowhub.core.operation import Draft, Row, Unchanged, View, is_live

@@ -10,7 +10,7 @@ from knowhub.context.edits import BY, BY_PERSON
 from knowhub.context.events import EventType
 from knowhub.context.model import NODES, READING, ContextSummary, ContextType, MemoryCategory, MemoryContext
 from knowhub.context.queries import list_parts
-from knowhub.conversations.dates import read_moment
+from knowhub.conversations.language.dates import read_moment
 from knowhub.conversations.sentences import Fold
 from knowhub.core.operation import Row, View, Write, is_live, next_of
 

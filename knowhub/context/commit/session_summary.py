@@ -14,9 +14,9 @@ from typing import Final
 
 from knowhub.context.commit.parts import SUMMARISED_MESSAGES
 from knowhub.context.texts import MAX_ABSTRACT, MAX_OVERVIEW, cut_at_word, join_texts, one_line
-from knowhub.conversations.evidence_checks import list_content_words
+from knowhub.conversations.changes.evidence import list_content_words
 from knowhub.conversations.messages import Message, list_readable
-from knowhub.conversations.secrets import COVER, contains_secret, cover_secrets
+from knowhub.conversations.secrets.detection import COVER, contains_secret, cover_secrets
 from knowhub.conversations.sentences import Fold, is_chinese, split_sentences
 
 _MAX_OVERVIEW_ZH: Final = 600
@@ -79,7 +79,7 @@ def _split_lines(number: int, message: Message, fold: Fold) -> list[SessionLine]
     if message.is_tool or message.is_system:
         return []
     content = cover_secrets(message.content)
-    said = (_ASIDE.sub("", message.without_label(item.text)).strip() for item in split_sentences(content, fold))
+    said = (_ASIDE.sub("", message.strip_label(item.text)).strip() for item in split_sentences(content, fold))
     is_safe = content == message.content
     kept = (item for item in said if len(item) >= _MIN_LINE_CHARS and (is_safe or _is_safe(item)))
     return [SessionLine(_get_speaker(message), item, number) for item in kept]

@@ -9,10 +9,10 @@ from knowhub.context import uri
 from knowhub.context.commit_model import CandidateMemory, ToolUse, UsedTool
 from knowhub.context.model import MemoryCategory
 from knowhub.context.texts import MAX_ABSTRACT, MAX_OVERVIEW, cut_at_word, join_texts, one_line
-from knowhub.conversations import dates
-from knowhub.conversations.lessons import find_failure
+from knowhub.conversations.language import dates
 from knowhub.conversations.messages import Message, is_own_tool
 from knowhub.conversations.recalled import is_recall_answer
+from knowhub.conversations.statements.lessons import find_failure
 
 _CALL: Final = "call:"
 """How the id of a call begins that the commit names; that of an answer of a tool is the URI of its part."""

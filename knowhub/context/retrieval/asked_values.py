@@ -4,8 +4,8 @@ from typing import Final
 
 from knowhub.context.model import NODES
 from knowhub.context.queries import find_profile
-from knowhub.conversations.statement_forms import NAMED_SLOTS, any_of
-from knowhub.conversations.statements import read_values
+from knowhub.conversations.statements.forms import NAMED_SLOTS, compile_any
+from knowhub.conversations.statements.reader import read_values
 from knowhub.core.errors import InvalidInput
 from knowhub.core.operation import View
 from knowhub.core.request_context import RequestContext
@@ -15,7 +15,7 @@ _WORK: Final = ("employer", "job")
 _QUESTIONS: Final = (
     (
         ("home",),
-        any_of(
+        compile_any(
             r"\bwhere(?:abouts)? (?:do|am) i (?:\w{1,20} )?(?:live|living|based|located)\b|\bwhereabouts am i\b",
             r"\b(?:what|which) (?:city|town|village|country|place) (?:do i live|am i (?:living|based)|is my home)\b",
             r"\bwhere(?:'s| is) my home\b",
@@ -24,25 +24,25 @@ _QUESTIONS: Final = (
     ),
     (
         ("name",),
-        any_of(
+        compile_any(
             rf"\bwho am i{_END}|\bwhat(?:'s| is) my (?:full |first |last |real )?name\b",
             rf"我(?:现在)?叫(?:什么|啥)(?:名字?)?{_END}|我的?名字(?:是|叫)?(?:什么|啥)|我是谁{_END}",
         ),
     ),
     (
         _WORK,
-        any_of(
+        compile_any(
             r"\bwhere do i work\b|\bwho do i work for\b|\bwhat do i do for (?:a living|work)\b",
             r"\bwhat(?:'s| is) my (?:job|occupation|profession)\b",
             r"我(?:现在|目前)?在哪[^，,。？?]{0,4}(?:工作|上班|任职)|我是?(?:做|干)(?:什么|啥)(?:工作)?的|我做什么工作"
             r"|我的工作是什么",
         ),
     ),
-    (("age",), any_of(r"\bhow old am i\b|\bwhat(?:'s| is) my age\b", r"我(?:今年|现在)?(?:多大|几岁|多少岁)")),
-    (("birthday",), any_of(r"\bwhen was i born\b", r"我(?:是)?(?:哪天|几月几号|什么时候)(?:出生|生日)")),
+    (("age",), compile_any(r"\bhow old am i\b|\bwhat(?:'s| is) my age\b", r"我(?:今年|现在)?(?:多大|几岁|多少岁)")),
+    (("birthday",), compile_any(r"\bwhen was i born\b", r"我(?:是)?(?:哪天|几月几号|什么时候)(?:出生|生日)")),
 )
 _NAMES: Final = "|".join(NAMED_SLOTS)
-_NAMED: Final = any_of(
+_NAMED: Final = compile_any(
     rf"\b(?:what|where|when)(?:'s| is| are) my (?P<slot>{_NAMES})\b",
     rf"我的?(?P<slot_zh>{_NAMES})(?:号码)?(?:是|在|叫)?(?:什么|哪|几|多少|啥)",
 )

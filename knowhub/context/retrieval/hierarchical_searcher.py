@@ -122,18 +122,18 @@ class _Ranking:
 
     def _find_turn(self, summary: ContextSummary) -> ContextSummary:
         """Return the user's message that a message replies to; the message itself if it is no reply."""
-        if not summary.is_part or not messages.is_one_of(messages.AGENT | messages.TOOL, summary.role):
+        if not summary.is_part or not messages.has_role(messages.AGENT_ROLES | messages.TOOL_ROLES, summary.role):
             return summary
         before = list_neighbours(self._view, summary.uri, _REPLIES)
         for part in reversed([part for part in before if part.number < summary.number]):
-            if messages.is_one_of(messages.USER, part.role) and self._is_wanted(part):
+            if messages.has_role(messages.USER_ROLES, part.role) and self._is_wanted(part):
                 return part
         return summary
 
     def _is_replied_to(self, summary: ContextSummary) -> bool:
         """Return whether the next message is an agent's."""
         after = (part for part in list_neighbours(self._view, summary.uri, 1) if part.number == summary.number + 1)
-        return any(messages.is_one_of(messages.AGENT, part.role) for part in after)
+        return any(messages.has_role(messages.AGENT_ROLES, part.role) for part in after)
 
     def _add_hit(self, hit: SearchHit[ContextSummary]) -> None:
         summary = hit.summary

@@ -13,7 +13,7 @@ from typing import Final
 
 from knowhub.context.model import COUNTED, ContextSummary
 from knowhub.conversations import messages
-from knowhub.conversations.statement_forms import QUESTION, any_of
+from knowhub.conversations.statements.forms import QUESTION, compile_any
 from knowhub.core.recall import LEXICAL, SearchHit
 
 # Who asks mostly asks for what they said themselves. A reply says much of it again, with more words.
@@ -32,7 +32,7 @@ _DAY_S: Final = 86_400
 _NEAR: Final = 0.29
 _BETWEEN_SENTENCES: Final = re.compile(r"(?<=[.!?])\s+|(?<=[。！？\n])")
 # What says that something is not as it was. A later message with it, about the same as an earlier one, holds instead.
-_UPDATE: Final = any_of(
+_UPDATE: Final = compile_any(
     r"\b(?:chang(?:ed?|es|ing)|mov(?:ed|es|ing)|switch(?:ed|es|ing)?|replac(?:ed|es|ing)|instead|no longer|no more"
     r"|any ?more|from now on|updates?|corrections?|postponed|pushed|rescheduled|slip(?:s|ped)|delayed|brought forward"
     r"|cancell?ed|quit|resigned|stopped|gave up|sold|died|retired|renamed|expired|done with)\b",
@@ -64,7 +64,7 @@ def weigh_part(summary: ContextSummary, *, is_outdated: bool, is_replied_to: Cal
     `is_replied_to` says whether an agent replies: such a question is one result with its answer.
     """
     weight = _REPLACED if is_outdated else 1.0
-    if messages.is_one_of(messages.AGENT | messages.TOOL, summary.role):
+    if messages.has_role(messages.AGENT_ROLES | messages.TOOL_ROLES, summary.role):
         weight *= _REPLY
     return weight * _BARE_QUESTION if _is_question(summary.abstract) and not is_replied_to(summary) else weight
 
@@ -147,7 +147,7 @@ def _find_changes(summary: ContextSummary) -> list[str]:
     """Return the sentences of a user's message which say that something is not as it was."""
     if (
         not summary.is_part
-        or not messages.is_one_of(messages.USER, summary.role)
+        or not messages.has_role(messages.USER_ROLES, summary.role)
         or not _UPDATE.search(summary.abstract.lower())
     ):
         return []
@@ -155,13 +155,13 @@ def _find_changes(summary: ContextSummary) -> list[str]:
 
 
 def _can_update(later: ContextSummary, earlier: ContextSummary) -> bool:
-    if earlier.is_part and not messages.is_one_of(messages.USER, earlier.role):
+    if earlier.is_part and not messages.has_role(messages.USER_ROLES, earlier.role):
         return False
     # «Standup: …» is written like a name.
     speakers = {
         summary.name
         for summary in (later, earlier)
-        if summary.is_part and not messages.is_one_of(messages.ALL, summary.name)
+        if summary.is_part and not messages.has_role(messages.ALL_ROLES, summary.name)
     }
     if len(speakers) > 1:
         return False

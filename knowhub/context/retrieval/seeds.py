@@ -18,7 +18,7 @@ from knowhub.context.ports import ContextIndex
 from knowhub.context.queries import make_facet
 from knowhub.context.search_model import SeedHit, TypedQuery
 from knowhub.conversations import messages
-from knowhub.conversations.secrets import redact_secrets
+from knowhub.conversations.secrets.detection import redact_secrets
 from knowhub.core import scopes
 from knowhub.core.recall import SearchHit, SearchHits
 from knowhub.core.request_context import RequestContext
@@ -148,7 +148,7 @@ async def find_seeds(index: ContextIndex, query: TypedQuery, ctx: RequestContext
         preferences = [hit.summary for hit in (await _search(index, only, ctx, query.text)).hits]
     whole = await _search(index, query, ctx, query.text)
     names = {hit.summary.name for hit in whole.hits if hit.summary.is_part}
-    persons = _find_names(query.text, (name for name in names if not messages.is_one_of(messages.ALL, name)))
+    persons = _find_names(query.text, (name for name in names if not messages.has_role(messages.ALL_ROLES, name)))
     if not persons:
         return Seeds(whole, preferences=preferences)
     found = await _search(index, query, ctx, _remove_names(index, query.text, persons))

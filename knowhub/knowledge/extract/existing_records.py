@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from knowhub.conversations.recalled import list_plain_lines, normalize_words
 from knowhub.conversations.sentences import Fold
-from knowhub.conversations.statements import read_values
+from knowhub.conversations.statements.reader import read_values
 from knowhub.core import scopes
 from knowhub.core.near_duplicates import MIN_SIMILARITY, jaccard, shingles, words
 from knowhub.core.operation import Row, View
@@ -56,7 +56,7 @@ class ExistingRecords:
         self._read: dict[tuple[str, int], ExistingRecord] = {}
         self._records: list[ExistingRecord] = []
         self._get_shingles = cache(shingles)
-        self._get_values = cache(lambda text: dict(read_values(without_label(text), fold)[0]))
+        self._get_values = cache(lambda text: dict(read_values(strip_label(text), fold)[0]))
 
     def refresh(self, view: View) -> None:
         """Read the current records; unchanged ones are not read again."""
@@ -210,7 +210,7 @@ def add_support(row: Row, said: str, case: Mapping[str, Any], now: float, *, rep
 def merge_content(stored: str, said: str) -> str:
     """Return the longer text if it contains the words of the other, else both."""
     said = _SAID_TWICE.sub(r"\1", said)
-    known, new = (words(without_label(text)) for text in (stored, said))
+    known, new = (words(strip_label(text)) for text in (stored, said))
     if new <= known or len(stored) > _MAX_CONTENT_CHARS:
         return stored
     if known <= new:
@@ -219,7 +219,7 @@ def merge_content(stored: str, said: str) -> str:
     return together if len(together) <= _MAX_CONTENT_CHARS else stored
 
 
-def without_label(text: str) -> str:
+def strip_label(text: str) -> str:
     """Return a record without the words that say whose statement it is."""
     return _LABEL.sub("", text)
 

@@ -6,9 +6,8 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from knowhub.conversations import recalled
-from knowhub.conversations.change_checks import check_changes
-from knowhub.conversations.cleaning import clean_messages
-from knowhub.conversations.memory_changes import (
+from knowhub.conversations.changes.checks import check_changes
+from knowhub.conversations.changes.prompt import (
     MAX_KNOWN,
     MAX_SHOWN_CHARS,
     SIMILAR_TO_A_TEXT,
@@ -19,7 +18,8 @@ from knowhub.conversations.memory_changes import (
     count_overlap,
     list_said,
 )
-from knowhub.conversations.messages import Message, count_partly_read, list_readable, without_revealed
+from knowhub.conversations.cleaning import clean_messages
+from knowhub.conversations.messages import Message, count_partly_read, list_readable, withhold_sealed_bodies
 from knowhub.conversations.sentences import Fold
 from knowhub.core import permissions
 from knowhub.core.ids import Ids
@@ -120,7 +120,7 @@ class KnowledgeExtraction:
             return _rebuild_answer(done.operation)
         await self._store.refresh(ctx.account)
         sent, readable = request.messages, list_readable(request.messages)
-        request = replace(request, messages=await asyncio.to_thread(without_revealed, readable))
+        request = replace(request, messages=await asyncio.to_thread(withhold_sealed_bodies, readable))
         records = ExistingRecords(ctx, self._options.fold)
         records.refresh(self._store.view(ctx.account))
         messages, resources = await asyncio.to_thread(_clean_messages, request.messages, records.list_lines())
@@ -300,7 +300,7 @@ def _clean_messages(
 ) -> tuple[list[Message], list[ResourceSuggestion]]:
     """Return the messages without credentials and what is stored or withheld, and the resources to suggest."""
     cleaned = [
-        replace(message, content=recalled.without_quoted(message.content, stored)) if message.is_user else message
+        replace(message, content=recalled.remove_quoted_lines(message.content, stored)) if message.is_user else message
         for message in clean_messages(messages)
     ]
     return cleaned, [offer for number, message in enumerate(messages) for offer in suggest_resources(number, message)]

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from knowhub.conversations.memory_changes import RefusedChange
+from knowhub.conversations.changes.prompt import RefusedChange
 from knowhub.conversations.messages import Message
 from knowhub.core.operation import Row
 from knowhub.knowledge.model import DroppedPart

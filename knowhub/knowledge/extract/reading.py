@@ -3,13 +3,13 @@
 from collections.abc import Sequence
 from typing import Final
 
-from knowhub.conversations.change_checks import read_lasting_values
-from knowhub.conversations.dates import read_day
-from knowhub.conversations.memory_changes import FORGET, REPLACE, UPDATE, MemoryChange
+from knowhub.conversations.changes.checks import read_lasting_values
+from knowhub.conversations.changes.prompt import FORGET, REPLACE, UPDATE, MemoryChange
+from knowhub.conversations.language.dates import read_day
 from knowhub.conversations.messages import Message
-from knowhub.conversations.secrets import COVER
+from knowhub.conversations.secrets.detection import COVER
 from knowhub.conversations.sentences import Fold, is_chinese
-from knowhub.conversations.statements import Statement, StatementKind, read_statements
+from knowhub.conversations.statements.reader import Statement, StatementKind, read_statements
 from knowhub.knowledge.extract.model import CandidateCategory, KnowledgeCandidate
 from knowhub.knowledge.model import KnowledgeType
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from knowhub.conversations.messages import Message
-from knowhub.conversations.secrets import find_possible_secrets
+from knowhub.conversations.secrets.detection import find_possible_secrets
 from knowhub.knowledge.extract.model import ResourceSuggestion
 
 MAX_SUGGESTIONS: Final = 50

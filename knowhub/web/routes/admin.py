@@ -32,7 +32,7 @@ async def create_key(call: WriteCall, sent: KeyBody) -> Response:
     if sent.account is not None:
         call = call.with_ids(CallerIds(account=sent.account))
     identity = call.hub.identity
-    issued = await identity.mint(call.ctx, sent.to_new(), call.key)
+    issued = await identity.issue(call.ctx, sent.to_new(), call.key)
     return answer_write(make_issued_key_view(identity, issued), issued.operation_id, 201)
 
 
@@ -45,7 +45,7 @@ async def list_keys(call: Call) -> Response:
     identity = call.hub.identity
     is_any = call.ctx.is_root and "account" not in call.ids.model_fields_set
     results = [
-        make_key_view(identity, key) for key in await identity.keys(call.ctx, None if is_any else call.ctx.account)
+        make_key_view(identity, key) for key in await identity.list_keys(call.ctx, None if is_any else call.ctx.account)
     ]
     return answer_list(results)
 
@@ -69,5 +69,5 @@ async def _in_account_of(call: WriteCall, key_id: str) -> WriteCall:
     """Return the request in the account of a key, where the root key calls and names no account."""
     if not call.ctx.is_root or "account" in call.ids.model_fields_set:
         return call
-    account = await call.hub.identity.account_of(key_id)
+    account = await call.hub.identity.find_account(key_id)
     return call if account is None else call.with_ids(call.ids.model_copy(update={"account": account}))

@@ -287,7 +287,7 @@ def _with_missing(call: Call, saved: SavedRow) -> SavedRow:
     That is no error: a caller may save the lesson first and its code second.
     """
     referred = saved.record["resource_ids"]
-    missing = call.hub.resources.missing(call.ctx, referred) if referred else []
+    missing = call.hub.resources.list_missing(call.ctx, referred) if referred else []
     return replace(saved, record={**saved.record, "missing_resource_ids": missing}) if missing else saved
 
 

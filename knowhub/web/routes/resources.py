@@ -55,7 +55,7 @@ async def save_resource(call: WriteCall, sent: schemas.ResourceBody, params: sch
 @routes.add("GET", "", {200: schemas.ResourceList}, summary="List resources by id")
 async def list_resources(call: Call, params: schemas.ResourceListParams) -> Response:
     """List the resources that the caller sees, by prefix, content type and expiry, without their sealed texts."""
-    page = await call.hub.resources.page(call.ctx, params.query())
+    page = await call.hub.resources.list_page(call.ctx, params.query())
     return answer_list(page.records, page.next_after)
 
 

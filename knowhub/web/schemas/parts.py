@@ -21,7 +21,7 @@ from knowhub.core.cursors import CURSOR_PATTERN
 from knowhub.core.errors import InvalidInput
 from knowhub.core.recall import TimeRange, tag_facets
 from knowhub.core.request_context import CONTEXT_IDS, DEFAULT_ACCOUNT, RequestContext, caller_context, local_context
-from knowhub.resources.decisions import MAX_ID_CHARS, resource_id_problem
+from knowhub.resources.decisions import MAX_ID_CHARS, find_id_problem
 
 MAX_LIST = 50
 MAX_LABEL_CHARS = 200
@@ -125,7 +125,7 @@ EntityId = Annotated[str, _refuse(scopes.entity_id_problem), WithJsonSchema(_ID_
 ResourceId = Annotated[
     Text,
     StringConstraints(max_length=MAX_ID_CHARS),
-    _refuse(resource_id_problem),
+    _refuse(find_id_problem),
     WithJsonSchema(_RESOURCE_SCHEMA),
 ]
 Scope = Annotated[

@@ -9,8 +9,8 @@ from knowhub.audit.quotes import (
     QuoteIndex,
     find_rendering,
     find_search_source,
+    match_quote,
     normalize_quote,
-    quote,
 )
 
 API = "http://127.0.0.1:8000/api/knowledge"
@@ -31,7 +31,7 @@ def measure_quote(earlier: str, later: str) -> float | None:
     anchors = QuoteIndex()
     anchors.put(0, normalize_quote(earlier))
     hits = anchors.find_candidates(normalize_quote(later))
-    found = [quote(normalize_quote(earlier), normalize_quote(later), hit) for hit in hits]
+    found = [match_quote(normalize_quote(earlier), normalize_quote(later), hit) for hit in hits]
     return next((item.share for item in found if item is not None), None)
 
 

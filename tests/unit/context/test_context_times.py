@@ -5,7 +5,7 @@ from datetime import UTC, date, datetime
 import pytest
 
 from knowhub.context.times import list_day_marks, list_named_times, list_range_marks, parse_time_after
-from knowhub.conversations.dates import TimeRange
+from knowhub.conversations.language.dates import TimeRange
 
 WEDNESDAY = datetime(2023, 5, 10, 12, tzinfo=UTC).timestamp()
 

@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from knowhub.conversations.secrets import (
+from knowhub.conversations.secrets.detection import (
     PIECE_CHARS,
+    cut_pieces,
     find_possible_secrets,
     find_secrets,
     make_excerpt,
     mask_secrets,
-    pieces,
 )
 
 RNG = random.Random(5)
@@ -310,7 +310,9 @@ def test_a_secret_is_found_across_pieces_of_a_long_text() -> None:
     for start in range(PIECE_CHARS - 41, PIECE_CHARS + 2):
         text = "x" * (start - 1) + " " + token + " " + "y" * 40_000
 
-        found = {(secret.start, secret.end) for piece, offset in pieces(text) for secret in find_secrets(piece, offset)}
+        found = {
+            (secret.start, secret.end) for piece, offset in cut_pieces(text) for secret in find_secrets(piece, offset)
+        }
 
         assert (start, start + len(token)) in found
 

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from knowhub.conversations.change_checks import check_changes
-from knowhub.conversations.memory_changes import ChangePrompt, KnownMemory, RefusedChange
+from knowhub.conversations.changes.checks import check_changes
+from knowhub.conversations.changes.prompt import ChangePrompt, KnownMemory, RefusedChange
 from knowhub.conversations.messages import Message
 
 TALK = (
@@ -308,7 +308,7 @@ def test_of_a_statement_with_old_evidence_a_new_message_says_or_confirms_somethi
 ) -> None:
     talk = (HARP, before, new)
     messages = [Message(("user", "assistant")[at % 2], text, "", f"m-{at}", None) for at, text in enumerate(talk)]
-    prompt = ChangePrompt(messages, new=2)
+    prompt = ChangePrompt(messages, first_new=2)
     change = {"action": "add", "category": "preferences", "memory": None, "date": None}
     answer = {**change, "statement": "The user practises the harp.", "evidence": ["m1", "m3"]}
 
@@ -319,7 +319,9 @@ def test_of_a_statement_with_old_evidence_a_new_message_says_or_confirms_somethi
 
 def test_what_an_assistant_repeats_of_old_messages_is_not_said_anew_by_the_user() -> None:
     said = [("user", HARP), ("user", "What is the weather like?"), ("assistant", "Sunny: practise the harp outside.")]
-    prompt = ChangePrompt([Message(role, text, "", f"m-{at}", None) for at, (role, text) in enumerate(said)], new=1)
+    prompt = ChangePrompt(
+        [Message(role, text, "", f"m-{at}", None) for at, (role, text) in enumerate(said)], first_new=1
+    )
     change = {"action": "add", "category": "preferences", "memory": None, "date": None}
     answer = {**change, "statement": "The user practises the harp.", "evidence": ["m1", "m2", "m3"]}
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from knowhub.conversations.change_checks import check_changes
-from knowhub.conversations.memory_changes import ChangePrompt
+from knowhub.conversations.changes.checks import check_changes
+from knowhub.conversations.changes.prompt import ChangePrompt
 from knowhub.conversations.messages import Message
 
 

@@ -1,6 +1,9 @@
 """What leaves for a model: no credential, and all that only looks like one."""
 
+import json
+import random
 import re
+import string
 from pathlib import Path
 from typing import Final
 
@@ -8,7 +11,7 @@ import pytest
 
 from knowhub.conversations.cleaning import clean_messages
 from knowhub.conversations.messages import Message
-from knowhub.conversations.secrets import COVER, redact_secrets
+from knowhub.conversations.secrets.detection import COVER, redact_secrets
 from tests.credential_texts import make_credentials, make_harmless
 
 DATA: Final = Path(__file__).parents[2] / "data"
@@ -111,3 +114,53 @@ def test_the_answer_to_a_question_for_a_secret_is_covered(question: str, answer:
     cleaned = clean_messages([Message("assistant", question), Message("user", answer)])
 
     assert [message.content for message in cleaned] == [question, covered]
+
+
+def make_key(chars: int) -> str:
+    """Make a private key in PEM with so many characters of base64."""
+    chance = random.Random(chars)
+    body = "".join(chance.choices(string.ascii_letters + string.digits + "+/", k=chars))
+    lines = [body[at : at + 64] for at in range(0, chars, 64)]
+    return "\n".join(["-----BEGIN RSA " + "PRIVATE KEY-----", *lines, "-----END RSA " + "PRIVATE KEY-----"])
+
+
+@pytest.mark.parametrize("before", [0, 8_000, 12_000, 16_384, 40_000])
+@pytest.mark.parametrize("chars", [6_400, 12_700])
+def test_a_long_private_key_is_redacted_to_its_end(chars: int, before: int) -> None:
+    key = make_key(chars)
+    start, end = "We moved to Paris.\n" * (before // 19), "\nKeep it safe. " + "We moved to Paris.\n" * 1_000
+
+    plain = redact_secrets(start + key + end)
+    escaped = redact_secrets(json.dumps(start + key + end))
+
+    assert plain == f"{start}[private_key]{end}"
+    assert [line for line in key.splitlines() if line in escaped] == []
+
+
+@pytest.mark.parametrize("before", [0, 12_000, 16_380])
+@pytest.mark.parametrize(
+    "name", ["password is ", "refresh_token=", "Cookie: session=", "Authorization: Bearer ", "jwt: "]
+)
+def test_a_secret_of_one_long_word_is_redacted_to_its_end(name: str, before: int) -> None:
+    chance = random.Random(name)
+    parts = ["".join(chance.choices(string.ascii_letters + string.digits, k=3_000)) for _ in range(3)]
+    secret = ".".join(f"eyJ{part}" for part in parts)
+    start = "We moved to Paris.\n" * (before // 19)
+
+    redacted = redact_secrets(f"{start}{name}{secret} We moved to Rome.")
+
+    assert [at for at in range(0, len(secret), 100) if secret[at : at + 100] in redacted] == []
+    assert redacted.startswith(start + name)
+    assert redacted.endswith("] We moved to Rome.")
+
+
+def test_codes_on_several_lines_are_redacted_in_json() -> None:
+    text = json.dumps({"said": "My backup codes:\n- 48213355\n- 93302817\nand that is all."})
+
+    assert redact_secrets(text) == r'{"said": "My backup codes:\n- [pin]\nand that is all."}'
+
+
+def test_a_secret_that_begins_inside_another_is_redacted_to_its_end() -> None:
+    text = """the password is "blue pass: zz9'xy7k!" today"""
+
+    assert redact_secrets(text) == 'the password is "[password] today'

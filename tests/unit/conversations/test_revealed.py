@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from knowhub.conversations.messages import WITHHELD, Message, without_revealed
+from knowhub.conversations.messages import WITHHELD, Message, withhold_sealed_bodies
 
 SECRET = 'horse "staple\\battery"\n第二行的密码\tend'
 SEALED = {"id": "shop", "secure_body": SECRET, "title": "Shop"}
@@ -15,7 +15,7 @@ PIECES = ("horse", "staple", "battery", "第二行")
 
 
 def redact_reveals(content: str, role: str = "tool") -> str:
-    (message,) = without_revealed([Message(role, content, "resource_get")])
+    (message,) = withhold_sealed_bodies([Message(role, content, "resource_get")])
     return message.content
 
 

@@ -2,10 +2,10 @@
 
 import pytest
 
-from knowhub.conversations.lessons import find_failure
 from knowhub.conversations.messages import Message
 from knowhub.conversations.sentences import is_private, split_sentences
-from knowhub.conversations.statements import Statement, StatementKind, read_statements, read_values
+from knowhub.conversations.statements.lessons import find_failure
+from knowhub.conversations.statements.reader import Statement, StatementKind, read_statements, read_values
 
 MONDAY = "2026-05-11T09:00:00Z"
 

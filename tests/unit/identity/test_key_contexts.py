@@ -8,7 +8,7 @@ import pytest
 from knowhub.bootstrap import Hub, open_hub
 from knowhub.core.errors import Forbidden
 from knowhub.core.request_context import CONTEXT_IDS, RequestContext, Role
-from knowhub.identity.decisions import context_for
+from knowhub.identity.decisions import narrow_context
 from knowhub.identity.model import AuthenticatedCaller, KeyHolder
 from knowhub.settings import Settings
 from tests.keys import LI, ROOT_KEY, caller_of, issue_key, make_keyed_settings, root_caller, text_of
@@ -17,11 +17,12 @@ pytestmark = pytest.mark.anyio
 
 
 def make_context(caller: AuthenticatedCaller, account: str | None = None, **ids: str) -> RequestContext:
-    return context_for(caller, ids, account)
+    return narrow_context(caller, ids, account)
 
 
 async def test_a_writer_sees_and_grants_the_scopes_of_its_key_and_public(hub: Hub) -> None:
-    caller = await caller_of(hub, text_of(await issue_key(hub, LI, account="acme")))
+    issued = await issue_key(hub, LI, account="acme")
+    caller = await caller_of(hub, text_of(issued))
 
     ctx = make_context(caller)
 
@@ -31,7 +32,7 @@ async def test_a_writer_sees_and_grants_the_scopes_of_its_key_and_public(hub: Hu
     assert (ctx.account, ctx.actor, ctx.default_owner, ctx.own) == ("acme", "agent:crawler", "user:li", own)
     assert (ctx.role, ctx.can_write, ctx.is_admin, ctx.is_root) == (Role.WRITER, True, False, False)
     assert ctx.default_record_scopes == ("user:owner",)
-    assert ctx.key_id == caller.key_id
+    assert ctx.key_id == issued.key.key_id
 
 
 async def test_naming_one_of_several_narrows_that_kind_and_leaves_the_others(hub: Hub) -> None:
@@ -47,7 +48,7 @@ async def test_naming_one_of_several_narrows_that_kind_and_leaves_the_others(hub
 
 async def test_without_a_root_key_nobody_is_root(tmp_path: Path) -> None:
     async with open_hub(make_keyed_settings(tmp_path / "rootless", root_key=None), maintain=False) as hub:
-        assert await hub.identity.caller(ROOT_KEY) is None
+        assert await hub.identity.authenticate(ROOT_KEY) is None
         assert not await hub.identity.can_anybody_call()
         key = await issue_key(hub, LI)
         assert await hub.identity.can_anybody_call()
@@ -80,7 +81,7 @@ async def test_a_request_never_exceeds_the_scopes_of_its_key(hub: Hub) -> None:
         whole = caller.context
         ids = {name: rng.choice(names) for name in CONTEXT_IDS if rng.random() < 0.25}
         try:
-            ctx = context_for(caller, ids, rng.choice([None, None, "default", "acme"]))
+            ctx = narrow_context(caller, ids, rng.choice([None, None, "default", "acme"]))
         except Forbidden:
             refused += 1
             continue

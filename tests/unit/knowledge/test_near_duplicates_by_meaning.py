@@ -7,7 +7,7 @@ from typing import Any, Literal, NamedTuple
 import pytest
 
 from knowhub.bootstrap import Hub, open_hub
-from knowhub.conversations.memory_changes import MAX_KNOWN
+from knowhub.conversations.changes.prompt import MAX_KNOWN
 from knowhub.conversations.messages import Message
 from knowhub.core.language_models import ChatRequest
 from knowhub.knowledge.evolve.slim_plan import MergeCandidates

@@ -15,12 +15,12 @@ def breaker(clock: FakeClock) -> CircuitBreaker:
 
 def note(breaker: CircuitBreaker, result: CallResult) -> None:
     assert breaker.start_call()
-    breaker.note(result)
+    breaker.record(result)
 
 
 def fail(breaker: CircuitBreaker, times: int) -> None:
     for _ in range(times):
-        note(breaker, CallResult.ILL)
+        note(breaker, CallResult.FAILURE)
 
 
 def test_it_opens_at_the_threshold_and_not_before(breaker: CircuitBreaker) -> None:
@@ -37,7 +37,7 @@ def test_it_opens_at_the_threshold_and_not_before(breaker: CircuitBreaker) -> No
 
 def test_a_success_resets_the_count(breaker: CircuitBreaker) -> None:
     fail(breaker, 2)
-    note(breaker, CallResult.WELL)
+    note(breaker, CallResult.SUCCESS)
 
     fail(breaker, 2)
 
@@ -47,7 +47,7 @@ def test_a_success_resets_the_count(breaker: CircuitBreaker) -> None:
 def test_an_inconclusive_call_does_not_count(breaker: CircuitBreaker) -> None:
     fail(breaker, 2)
 
-    note(breaker, CallResult.NOTHING)
+    note(breaker, CallResult.UNKNOWN)
 
     assert not breaker.is_open
     fail(breaker, 1)
@@ -65,7 +65,7 @@ def test_after_the_cool_down_only_one_call_probes(breaker: CircuitBreaker, clock
 
 
 @pytest.mark.parametrize(
-    ("verdict", "is_open"), [(CallResult.WELL, False), (CallResult.ILL, True), (CallResult.NOTHING, False)]
+    ("verdict", "is_open"), [(CallResult.SUCCESS, False), (CallResult.FAILURE, True), (CallResult.UNKNOWN, False)]
 )
 def test_the_probe_closes_or_reopens_it_or_passes_the_probe_on(
     breaker: CircuitBreaker, clock: FakeClock, verdict: CallResult, is_open: bool
@@ -86,6 +86,6 @@ def test_calls_that_fail_after_it_opened_do_not_lengthen_the_cool_down(
     fail(breaker, 3)
     clock.advance(10)
 
-    breaker.note(CallResult.ILL)
+    breaker.record(CallResult.FAILURE)
 
     assert breaker.remaining_s == COOL_DOWN_S - 10

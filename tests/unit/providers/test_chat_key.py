@@ -142,4 +142,4 @@ async def test_a_short_key_is_redacted_as_a_word_in_errors(http: httpx.AsyncClie
 
 @pytest.mark.parametrize(("key", "text"), [("1234567", "[1234567]"), ("12345678", "[[key]]")])
 def test_a_key_of_eight_characters_is_a_secret(key: str, text: str) -> None:
-    assert Redaction(key).answer(f"[{key}]") == text
+    assert Redaction(key).redact_answer(f"[{key}]") == text

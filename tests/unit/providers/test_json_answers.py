@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from knowhub.providers.json_answers import InvalidAnswer, is_strict, mismatch, parse_answer
+from knowhub.providers.json_answers import InvalidAnswer, find_mismatch, is_strict, parse_answer
 
 ANY = {"type": "object"}
 ACTION = {"type": "object", "properties": {"action": {"type": "string"}}, "required": ["action"]}
@@ -137,13 +137,13 @@ def test_any_text_gives_an_answer_or_an_invalid_answer_error(text: str) -> None:
 def test_each_supported_schema_keyword_is_checked(
     schema: Mapping[str, Any], fit: list[object], unfit: list[object], told: str
 ) -> None:
-    assert [mismatch(value, schema) for value in fit] == [None] * len(fit)
-    assert mismatch(unfit[0], schema) == told
-    assert all(mismatch(value, schema) for value in unfit)
+    assert [find_mismatch(value, schema) for value in fit] == [None] * len(fit)
+    assert find_mismatch(unfit[0], schema) == told
+    assert all(find_mismatch(value, schema) for value in unfit)
 
 
 def test_a_long_value_is_cut_in_the_error() -> None:
-    problem = mismatch({"a": "x" * 10_000}, {"type": "array"})
+    problem = find_mismatch({"a": "x" * 10_000}, {"type": "array"})
 
     assert problem is not None
     assert len(problem) < 100

@@ -9,7 +9,7 @@ from urllib.parse import unquote
 
 import pytest
 
-from knowhub.resources.decisions import MAX_ID_CHARS, check_resource_id, resource_id_problem
+from knowhub.resources.decisions import MAX_ID_CHARS, check_resource_id, find_id_problem
 
 ROOT = "/srv/hub/resources"
 PIECES = (
@@ -74,7 +74,7 @@ def check(count: int) -> None:
     refused_escapes = dict.fromkeys(READINGS, 0)
     for resource_id in hostile_ids(count):
         ways = escapes(resource_id)
-        if resource_id_problem(resource_id) is None:
+        if find_id_problem(resource_id) is None:
             taken += 1
             escaped += bool(ways)
             assert not ways, (resource_id, ways)
@@ -97,6 +97,6 @@ def test_hostile_ids_never_escape_the_folder(count: int) -> None:
     "resource_id", ["code/selenium/login", "a", "密码/网站 甲", ".meta.json", "a/.b/c..d", "...", "x" * 512]
 )
 def test_a_path_is_an_id(resource_id: str) -> None:
-    assert resource_id_problem(resource_id) is None
+    assert find_id_problem(resource_id) is None
     assert check_resource_id(resource_id) == resource_id
     assert PurePosixPath(resource_id).parts

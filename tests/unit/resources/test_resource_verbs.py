@@ -57,7 +57,9 @@ async def test_pages_list_visible_resources_by_id(bench: ResourceBench) -> None:
     seen: list[str] = []
     after: str | None = None
     while True:
-        page = await bench.service.page(WANG, ResourceQuery(prefix="code/", content_type="code", limit=2, after=after))
+        page = await bench.service.list_page(
+            WANG, ResourceQuery(prefix="code/", content_type="code", limit=2, after=after)
+        )
         seen += [record["id"] for record in page.records]
         if page.next_after is None:
             break
@@ -90,6 +92,6 @@ async def test_a_row_hidden_while_listing_is_left_out(bench: ResourceBench) -> N
         await store.commit("default", "user:li", partial(decide_draft, draft))
     service = ResourceService(TurningStore(earlier, later), memory_vault(bench.keyring))
 
-    page = await service.page(WANG, ResourceQuery(limit=2))
+    page = await service.list_page(WANG, ResourceQuery(limit=2))
 
     assert ([row["id"] for row in page.records], page.next_after) == (["c", "d"], None)

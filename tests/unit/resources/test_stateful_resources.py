@@ -291,7 +291,7 @@ class ResourceMachine(TwoHubs):
         for who in range(len(getattr(self, "opened", ()))):
             for by, ctx in CALLERS.items():
                 seen = {item: row for item, row in self.rows.items() if row.is_live and row.is_seen_by(by)}
-                page = self.run(self.hub(who).resources.page(ctx, ResourceQuery(limit=100)))
+                page = self.run(self.hub(who).resources.list_page(ctx, ResourceQuery(limit=100)))
                 assert [record["id"] for record in page.records] == sorted(seen)
                 for record in page.records:
                     row = seen[record["id"]]

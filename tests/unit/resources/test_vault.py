@@ -23,12 +23,12 @@ def keyring() -> MemoryKeyring:
 
 
 async def seal(vault: Vault, version: int = 1, text: str = SECRET) -> dict[str, Any]:
-    return vault.seal(await vault.new_key(ACCOUNT, ID), text, version)
+    return vault.seal(await vault.make_data_key(ACCOUNT, ID), text, version)
 
 
 async def test_a_body_opens_for_no_other_account_or_resource() -> None:
     vault = memory_vault()
-    key = await vault.new_key("a", "bc/d")
+    key = await vault.make_data_key("a", "bc/d")
     sealed = vault.seal(key, SECRET, 1)
 
     for account, resource_id in (("b", "bc/d"), ("a", "bc/e"), ("ab", "c/d"), ("a/bc", "d"), ("", "abc/d")):
@@ -72,13 +72,13 @@ async def test_a_missing_master_key_is_not_replaced(
     with pytest.raises(Unavailable, match="not here"):
         await without.open(ACCOUNT, ID, sealed)
     with pytest.raises(Unavailable, match="not here"):
-        await without.new_key(ACCOUNT, ID)
+        await without.make_data_key(ACCOUNT, ID)
 
 
 async def test_a_destroyed_key_is_empty_and_opens_nothing(keyring: MemoryKeyring) -> None:
     vault = memory_vault(keyring)
     first, second = await seal(vault, 1), await seal(vault, 2)
-    other = vault.seal(await vault.new_key(ACCOUNT, "code/x"), SECRET, 1)
+    other = vault.seal(await vault.make_data_key(ACCOUNT, "code/x"), SECRET, 1)
 
     destroyed = await vault.destroy(lambda account, resource_id: (account, resource_id) == (ACCOUNT, ID), "2026-11-21")
 
@@ -131,7 +131,7 @@ async def test_another_master_key_may_not_seal(
 
     for account in (ACCOUNT, "other"):
         with pytest.raises(Unavailable, match="another one sealed would split the keyring"):
-            await foreign.new_key(account, ID)
+            await foreign.make_data_key(account, ID)
 
     assert keyring.held == before
     assert (await memory_vault(keyring, OTHER_MASTER, MASTER).rotate()).rewrapped == 1

@@ -63,7 +63,7 @@ async def test_a_keyring_that_another_process_holds_for_too_long_is_a_conflict(t
 async def test_a_disk_that_does_not_read_is_named(tmp_path: Path) -> None:
     files = FaultyFileSystem()
     vault = vault_on(tmp_path, files)
-    sealed = vault.seal(await vault.new_key(ACCOUNT, ID), "secret", 1)
+    sealed = vault.seal(await vault.make_data_key(ACCOUNT, ID), "secret", 1)
 
     for call in (1, 2, 3, 4):
         files.begin(Plan(fail_at=call, kinds=("read",)))
@@ -77,11 +77,11 @@ async def test_a_disk_that_does_not_read_is_named(tmp_path: Path) -> None:
 async def test_a_full_disk_is_reported_as_such(tmp_path: Path) -> None:
     files = FaultyFileSystem()
     vault = vault_on(tmp_path, files)
-    await vault.new_key(ACCOUNT, ID)
+    await vault.make_data_key(ACCOUNT, ID)
     files.begin(Plan(fail_at=1, error=28, kinds=("write_at",)))
 
     with pytest.raises(StorageFull, match="disk is full"):
-        await vault.new_key(ACCOUNT, ID)
+        await vault.make_data_key(ACCOUNT, ID)
 
 
 async def test_a_malformed_or_unreadable_foreign_keyring_is_not_imported(tmp_path: Path) -> None:

@@ -174,9 +174,9 @@ async def _check_infos(world: VisibleWorld, asker: OracleCaller) -> None:
 
 
 async def _check_resources(world: VisibleWorld, asker: OracleCaller) -> None:
-    page = await world.hub.resources.page(asker.ctx, ResourceQuery(limit=ALL))
+    page = await world.hub.resources.list_page(asker.ctx, ResourceQuery(limit=ALL))
     named = tuple(world.rows[RESOURCES])
-    missing = world.hub.resources.missing(asker.ctx, named)
+    missing = world.hub.resources.list_missing(asker.ctx, named)
 
     seen = world.visible_ids(asker, RESOURCES)
     _check_equal(world, asker, {str(record["id"]) for record in page.records}, seen)

@@ -1,15 +1,15 @@
 """How Chinese and English ask to remember something, introduce a person, and give a standing instruction.
 
-All forms are matched against `sentences.Sentence.bare`: lower case, quotations masked. Few, and nearly always right.
+All forms are matched against `sentences.Sentence.folded`: lower case, quotations masked. Few, and nearly always right.
 """
 
 import re
 from typing import Final
 
-from knowhub.conversations.doubt_words import IF_ZH, JEST_ZH, MAYBE, MAYBE_ZH, PAST_ZH
+from knowhub.conversations.language.doubt_words import IF_ZH, JEST_ZH, MAYBE, MAYBE_ZH, PAST_ZH, SUPPOSE
 
 
-def any_of(*forms: str) -> re.Pattern[str]:
+def compile_any(*forms: str) -> re.Pattern[str]:
     """Return one pattern that matches any of several."""
     return re.compile("|".join(f"(?:{form})" for form in forms))
 
@@ -22,7 +22,7 @@ _LANGUAGES: Final = (
     r"english|chinese|mandarin|cantonese|german|french|spanish|japanese|korean|italian|portuguese|russian|arabic|hindi"
 )
 
-REQUEST: Final = any_of(
+REQUEST: Final = compile_any(
     # «And remember to rest» encourages somebody.
     rf"{_START}(?:please |kindly )?(?<!\b(?:and|but) )(?:remember(?! to\b|,)|keep in mind|don't forget that"
     r"|for the record|for future reference|fyi|note to self|(?:make a|take) note|(?:write|note|put) (?:this |it )?down)"
@@ -42,7 +42,7 @@ _NO_ORDER: Final = (
     r"|there|here|great|good|nice|happy|fun|ready|so|very|too|up|in|on|at|for|with|and|let|give|quit|lose|forget|love"
     r"|feel|have|want|enjoy)\b| \w+(?:ed|ing)\b| (?!press|pass|process|address|discuss|focus|cross)\w+s\b)"
 )
-INSTRUCTION: Final = any_of(
+INSTRUCTION: Final = compile_any(
     r"\b(?:from now on|going forward|henceforth|from here on(?: out)?)\b(?!,? (?:it(?:'s| is)|he|she|they|there)\b)",
     rf"(?:(?:{_ALWAYS_START}|{_START})(?:never|(?:don't|do not|dont) ever)|{_ALWAYS_START}always)\b{_NO_ORDER} \w",
     rf"{_START}(?:please )?keep (?:your |all |the |my )?(?:answers|replies|responses|messages|summaries)\b",
@@ -55,13 +55,13 @@ INSTRUCTION: Final = any_of(
     r"一律|永远(?:不要|别|不许)|绝对不(?:许|要|能|准)|不许|严禁|始终(?:要|用)|总是用",
     r"(?:不要|别)(?:再)?(?:用|发|加|带|写)(?:任何|那么多|太多|那些)?(?:小)?(?:表情|emoji|颜文字|感叹号|客套话)",
 )
-ONCE: Final = any_of(
+ONCE: Final = compile_any(
     r"\bthis time\b|\bfor now\b|\bthis once\b|\bfor this (?:one|task|file|example|script|answer)\b|\btoday only\b",
     r"这次|本次|这一次|这回|今天先|暂时|先这样|这个(?:文件|函数|脚本|例子|问题|任务)",
 )
 
 _ADVERBS: Final = r"(?:\w+ly |much |still |also |always |do |don't |do not |can't |cannot ){0,3}"
-PREFERENCE: Final = any_of(
+PREFERENCE: Final = compile_any(
     # «I just love …» is mostly meant the other way round.
     rf"(?<!would )(?<!if )(?<!whether )\bi(?:(?:'d| would)? {_ADVERBS}prefer| (?!just ){_ADVERBS}(?:like|love|enjoy"
     r"|hate|dislike|stand)(?! the\b))\b(?! (?:this|that|it|these|those|them|him|her|you|your|how|what|where|when|to"
@@ -76,43 +76,43 @@ PREFERENCE: Final = any_of(
 )
 
 # A sentence that points at another one: «Remember this.»
-POINTING: Final = any_of(
+POINTING: Final = compile_any(
     r"^(?!yes|no)[^,]*\b(?:this|that|it)[.!:]*$", r"^[^，,]*(?:记住|记一下|记下来?)(?:这[个点些])?了?[。.!！：:]*$"
 )
-REPLY: Final = any_of(r"^(?:yes|no|yeah|nope)\b,? ", r"^(?:不|是的?|对|好)[，,]")
+REPLY: Final = compile_any(r"^(?:yes|no|yeah|nope)\b,? ", r"^(?:不|是的?|对|好)[，,]")
 
 # Sentences that state nothing lasting: questions, hypotheses, hedges, jokes, the past, and examples.
-QUESTION: Final = any_of(
+QUESTION: Final = compile_any(
     r"\bi(?:'m| am| was) wondering\b|\bi\b[^,;]{0,30}\b(?:to know|decid(?:e|ing)|figure out) (?:if|whether)\b",
     r"[,;] (?:and |so |but )?(?:can|could|would|will) you\b|[?？][\s”」\"')）]*$",
     r"(?:吗|么|呢)[。.!！…~]*$|是否|是不是|要不要|该不该|为什么|怎么(?:办|样|才|做|写|用)|谁说",
 )
-POLITE: Final = any_of(
+POLITE: Final = compile_any(
     r"\b(?:can|could|would|will) you (?:please )?(?:always|never|remember|remind|call me)\b|(?:能不能|能否|可不可以"
     r"|可以)(?:请)?你?以后|以后[^？?]{2,40}(?:好吗|行吗|可以吗|好不好)|以后你?(?:能不能|能否|可不可以|可以)",
 )
-NOT_MEANT: Final = any_of(
-    r"^(?:and |but )?(?:if|suppose|imagine|assuming|assume|what if|unless|let's say|even if|pretend)\b",
+NOT_MEANT: Final = compile_any(
+    rf"^(?:and |but )?(?:if|what if|even if|unless|{SUPPOSE})\b",
     rf"\b(?:{MAYBE}|not sure|i guess|i wonder|would have|could have|i wish|pretend|not that i"
     r"|hypothetically|for example|e\.g\.|joking|kidding|lol|haha+|dreamed|dreamt|you'd think"
     r"|call me \S{1,20} but|not true|a (?:lie|joke)|(?:would|had|were) i|in (?:this|the|my|a) (?:story|game|dream))\b",
     rf"^(?:{IF_ZH}|即使|就算|除非|只要)|要是哪天|要是我|^[我你他她](?:{IF_ZH})|可能|好像|似乎|{MAYBE_ZH}"
     rf"|比如|例如|{JEST_ZH}|还以为|不是说|没说|不用每|不必",
 )
-PAST: Final = any_of(r"\b(?:used to|previously|formerly|back then|when i was|years ago)\b", f"{PAST_ZH}|小时候")
-REPORTED: Final = any_of(
+PAST: Final = compile_any(r"\b(?:used to|previously|formerly|back then|when i was|years ago)\b", f"{PAST_ZH}|小时候")
+REPORTED: Final = compile_any(
     r"(?<!\bi )(?<!\bwe )\b(?:said|says|say|told|tells|telling|asks|asked|wrote|writes|thinks|thought|claims|claimed"
     r"|suggests|suggested|recommends|insists|believes|reads|states|according to)\b|\bi (?:told|lied)\b(?! you\b)",
     r"(?<![我你来话实再者听先])说|以为|认为|觉得|建议|告诉|声称|写[道着明]|(?<![你请])(?:让|劝|催|逼|要|要求)我",
     # Whose wish or habit it is: 我妈…, 他….
     r"(?:[他她它]们?|(?<![跟帮给和对替为叫让])我(?![们的希要想需现以从])[\u4e00-\u9fff]{1,3})[都总常老]?(?=[\u4e00-\u9fff]$)",
 )
-TASK: Final = any_of(
+TASK: Final = compile_any(
     r"^(?:please )?(?:(?:can|could|would|will) you|write|draft|make|create|book|find|show|give|tell)\b",
     r"^(?:请|麻烦|那)?你?(?:帮我|给我|替我|写|编|生成|起草|画|做)(?:一|个|篇|首|段|封|份|写|查|看|订|排|算|想|整理|列)",
 )
 
-CANCELLED: Final = any_of(
+CANCELLED: Final = compile_any(
     r"(?<!not )(?<!never )(?<!n't )(?<!n't been )(?<!not been )\b(?:got )?cancel(?:l?ed|s)\b|\bha(?:d|ve) to cancel\b"
     r"|(?<!not )\b(?:called off|scrapped|(?:is|are) off(?! (?:the|my|by|to)\b))|\b(?:fell|fallen) through\b|\ba no-go\b"
     r"|\b(?:not|isn't|aren't|won't) (?:going to )?(?:happen(?:ing)?|take place|(?:be )?a thing)\b",
@@ -120,7 +120,7 @@ CANCELLED: Final = any_of(
     r"|不(?:用|能)?(?:[去来办开搞做考看约见上]|参加)(?:[了啦]|成)",
 )
 # A plan that takes the place of an earlier one.
-CHANGE: Final = any_of(
+CHANGE: Final = compile_any(
     r"\b(?:postponed|pushed|moved|moves|slips|slipped|rescheduled|delayed|brought forward|new (?:\w+ )?date|instead)\b",
     r"推迟|推到|延期|延到|改到|改成|改为|挪到|提前到|重新定|改在",
 )

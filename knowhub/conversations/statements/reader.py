@@ -1,6 +1,6 @@
 """What users state of themselves and ask for, and what their tools taught, found without a model.
 
-Few forms are read, and they are nearly always right; see `statement_forms`. Commits and knowledge extraction use them.
+Few forms are read, and they are nearly always right; see `forms`. Commits and knowledge extraction use them.
 """
 
 import re
@@ -13,10 +13,11 @@ from typing import Final, TypeAlias
 
 import rjieba
 
-from knowhub.conversations import clauses, dates, lessons, statement_forms
-from knowhub.conversations.memory_changes import speak_as_user
+from knowhub.conversations.language import dates
+from knowhub.conversations.language.first_person import speak_as_user
 from knowhub.conversations.messages import Message
 from knowhub.conversations.sentences import MAX_SENTENCE_CHARS, Fold, Sentence, is_chinese, split_sentences
+from knowhub.conversations.statements import clauses, forms, lessons
 
 Values: TypeAlias = tuple[tuple[str, str], ...]
 """Single-valued facts, each a slot and its value."""
@@ -35,9 +36,9 @@ class StatementKind(StrEnum):
 
 
 _FORMS: Final = {
-    StatementKind.REQUEST: statement_forms.REQUEST,
-    StatementKind.INSTRUCTION: statement_forms.INSTRUCTION,
-    StatementKind.PREFERENCE: statement_forms.PREFERENCE,
+    StatementKind.REQUEST: forms.REQUEST,
+    StatementKind.INSTRUCTION: forms.INSTRUCTION,
+    StatementKind.PREFERENCE: forms.PREFERENCE,
 }
 
 
@@ -65,7 +66,7 @@ class Statement:
 def read_statements(messages: Sequence[Message], fold: Fold = str) -> list[Statement]:
     """Return what the users state in these messages, and the lessons of their tools, in their order."""
     spoken = [
-        (number, message, split_sentences(message.without_label(message.content), fold))
+        (number, message, split_sentences(message.strip_label(message.content), fold))
         for number, message in enumerate(messages)
         if message.is_user
     ]
@@ -94,8 +95,8 @@ def read_values(text: str, fold: Fold = str) -> tuple[Values, Values]:
     found = [
         fact
         for said in split_sentences(spoken, fold)
-        for fact in _find_facts(said.text, said.bare, is_plain=spoken != text)  # As models write values.
-        if _is_own(said.bare, fact.start)
+        for fact in _find_facts(said.text, said.folded, is_plain=spoken != text)  # As models write values.
+        if _is_own(said.folded, fact.start)
     ]
     return _split_values(found)
 
@@ -109,25 +110,25 @@ def _attribute(statement: Statement, name: str, labels: Counter[str]) -> Stateme
 
 
 def _read_sentence(number: int, sentences: Sequence[Sentence], at: int, said: date | None) -> Iterator[Statement]:
-    text, bare = clauses.without_question(sentences[at])
-    if not bare or statement_forms.NOT_MEANT.search(bare):
+    text, folded = clauses.cut_question(sentences[at])
+    if not folded or forms.NOT_MEANT.search(folded):
         return
-    is_meant = not (statement_forms.ONCE.search(bare) or statement_forms.TASK.search(bare))
-    facts = [fact for fact in _find_facts(text, bare) if is_meant and _is_own(bare, fact.start)]
+    is_meant = not (forms.ONCE.search(folded) or forms.TASK.search(folded))
+    facts = [fact for fact in _find_facts(text, folded) if is_meant and _is_own(folded, fact.start)]
     # Without invisible characters the positions are others; then nothing is cut.
-    places = [fact.value_start for fact in facts if len(text) == len(bare)]
-    pieces = clauses.split_clauses(bare, places) if places else [(0, max(len(text), len(bare)))]
+    places = [fact.value_start for fact in facts if len(text) == len(folded)]
+    pieces = clauses.split_clauses(folded, places) if places else [(0, max(len(text), len(folded)))]
     for start, end in pieces:
         own = [fact for fact in facts if start <= fact.value_start < end]
-        part, words = text[start:end], bare[start:end]
-        kind, due = _find_kind(bare, start, end), said and clauses.find_due(part, said)
-        over = statement_forms.CANCELLED.search(words)
-        is_over = over is not None and _is_own(bare, start + over.start())
+        part, words = text[start:end], folded[start:end]
+        kind, due = _find_kind(folded, start, end), said and clauses.find_due(part, said)
+        over = forms.CANCELLED.search(words)
+        is_over = over is not None and _is_own(folded, start + over.start())
         is_asked = kind in {StatementKind.REQUEST, StatementKind.INSTRUCTION}
         if kind is not None and is_asked:
-            if len(sentences) == 1 and statement_forms.POINTING.search(bare):
+            if len(sentences) == 1 and forms.POINTING.search(folded):
                 return
-            part = _complete(part, bare, sentences, at) if len(pieces) == 1 else part
+            part = _complete(part, folded, sentences, at) if len(pieces) == 1 else part
             yield Statement(kind, part, (number,), *_split_values(own), due)
         elif own:
             is_order = all(fact.slot in {"called", "reply language"} for fact in own)
@@ -135,38 +136,38 @@ def _read_sentence(number: int, sentences: Sequence[Sentence], at: int, said: da
             yield Statement(kind, part, (number,), *_split_values(own))
         elif kind is not None:
             yield Statement(kind, part, (number,))
-        elif (is_over or (due and not over)) and not statement_forms.TASK.search(bare):
-            is_change = statement_forms.CHANGE.search(words) is not None
+        elif (is_over or (due and not over)) and not forms.TASK.search(folded):
+            is_change = forms.CHANGE.search(words) is not None
             yield Statement(StatementKind.PLAN, part, (number,), (), (), due, is_change, is_over)
-        elif facts and not statement_forms.REPORTED.search(words):
+        elif facts and not forms.REPORTED.search(words):
             yield Statement(StatementKind.INTRODUCTION, part, (number,))
 
 
-def _complete(text: str, bare: str, sentences: Sequence[Sentence], at: int) -> str:
+def _complete(text: str, folded: str, sentences: Sequence[Sentence], at: int) -> str:
     """Return a statement with its neighbours where it says nothing alone: «Always like that.», «Remember it.»."""
     if len(text) > _MIN_COMPLETE_CHARS[text.isascii()]:
         return text
     if at:
         # A fact of its own ends by itself.
-        before = [item.text for item in sentences[max(at - 8, 0) : at] if not _find_facts(item.text, item.bare)]
+        before = [item.text for item in sentences[max(at - 8, 0) : at] if not _find_facts(item.text, item.folded)]
         return " ".join((*before, text))[-MAX_SENTENCE_CHARS:]
-    is_half = statement_forms.POINTING.search(bare) or statement_forms.REPLY.search(bare)
+    is_half = forms.POINTING.search(folded) or forms.REPLY.search(folded)
     return " ".join((text, *(item.text for item in sentences[1:2] if is_half)))
 
 
-def _find_kind(bare: str, start: int, end: int) -> StatementKind | None:
+def _find_kind(folded: str, start: int, end: int) -> StatementKind | None:
     for kind, form in _FORMS.items():
-        match = form.search(bare[start:end])
-        is_lasting = kind is StatementKind.REQUEST or statement_forms.ONCE.search(bare) is None
-        if match is not None and is_lasting and _is_own(bare, start + match.start()):
+        match = form.search(folded[start:end])
+        is_lasting = kind is StatementKind.REQUEST or forms.ONCE.search(folded) is None
+        if match is not None and is_lasting and _is_own(folded, start + match.start()):
             return kind
     return None
 
 
-def _is_own(bare: str, start: int) -> bool:
+def _is_own(folded: str, start: int) -> bool:
     """Return whether what begins at `start` is the speaker's own, and of today: neither reported nor of the past."""
-    before = bare[: start + 1]
-    return statement_forms.REPORTED.search(before) is None and statement_forms.PAST.search(before) is None
+    before = folded[: start + 1]
+    return forms.REPORTED.search(before) is None and forms.PAST.search(before) is None
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,17 +186,17 @@ _COMMON_PLACES: Final = "院校学厂所局家店馆司位舍地行府部室楼�
 _TRAILING: Final = re.compile(r"(?:\s{0,4}(?:now|currently|these days|any ?more|any longer|at all|[了吧啦呢])){1,4}$")
 
 
-def _find_facts(text: str, bare: str, *, is_plain: bool = False) -> list[_Fact]:
+def _find_facts(text: str, folded: str, *, is_plain: bool = False) -> list[_Fact]:
     facts: dict[str, _Fact] = {}
-    for slot, match in ((slot, match) for slot, form in statement_forms.SLOTS for match in form.finditer(bare)):
+    for slot, match in ((slot, match) for slot, form in forms.SLOTS for match in form.finditer(folded)):
         groups = match.groupdict()
         group = next(group for group in ("value", "name", "place", "capital", "mixed") if groups.get(group))
         value = _TRAILING.sub("", groups[group].strip(" .。▪")).strip()
         # Invisible characters shift the positions.
-        start = match.start(group) if len(text) == len(bare) else max(text.lower().find(value), 0)
+        start = match.start(group) if len(text) == len(folded) else max(text.lower().find(value), 0)
         is_sure = _is_value(group, value, text, start) if value else None
         if is_sure is not None:
-            name = slot or statement_forms.NAMED_SLOTS.get(match["slot"]) or match["slot"].replace("favour", "favor")
+            name = slot or forms.NAMED_SLOTS.get(match["slot"]) or match["slot"].replace("favour", "favor")
             value = value if is_sure or is_plain else ""
             facts.setdefault(name, _Fact(name, value, match.start(), match.start(group), bool(groups.get("no"))))
     return sorted(facts.values(), key=lambda fact: fact.start)

@@ -3,14 +3,22 @@
 import re
 from typing import Final
 
-from knowhub.conversations.credential_names import ONE_TIME_CODE_ZH, PASSWORD_ZH, list_names
-from knowhub.conversations.secret_patterns import FIGURES, MEASURE, PAUSE, PLACEHOLDER, QUOTE, SPOKEN, SecretPattern
+from knowhub.conversations.secrets.names import ONE_TIME_CODE_ZH, PASSWORD_REST, PASSWORD_ZH, list_names
+from knowhub.conversations.secrets.patterns import FIGURES, MEASURE, PAUSE, PLACEHOLDER, QUOTE, SPOKEN, SecretPattern
 
-# `re` skips quickly to a set of first letters, and slowly to a choice of words.
-_NAME: Final = (
-    r"[CKPSWckpsw](?:(?<=[Pp])(?i:(?<!1p)assword|asswd|wd|assphrase|ass ?code"
-    r"|(?<![a-z]p)(?:ass|w)(?=\s?[:=]\s?[\"'a-z]))|(?<=[Ww])(?i:i-?fi (?:key|pass))"
-    r"|(?:(?<=[Ss])(?i:ecurity (?:answer|code))|(?<=[Cc])(?i:ode ?word)|(?<=[Kk])(?i:eyword))(?= for ))"
+# By what the text must have. `re` skips quickly to a set of first letters, and slowly to a choice of words.
+_PASSWORD_NAMES: Final = (
+    (
+        ("pass", "pw"),
+        rf"[Pp](?>(?i:(?<!1p)(?:{PASSWORD_REST})|ass code|(?<![a-z]p)(?:ass|w)(?=\s?[:=]\s?[\"'a-z])))",
+    ),
+    (
+        ("fi key", "fi pass", "code word", "codeword", "keyword", "security answer", "security code"),
+        (
+            r"[CKSWcksw](?>(?<=[Ww])(?i:i-?fi (?:key|pass))|(?:(?<=[Ss])(?i:ecurity (?:answer|code))"
+            r"|(?<=[Cc])(?i:ode ?word)|(?<=[Kk])(?i:eyword))(?= for ))"
+        ),
+    ),
 )
 # «… for the router», «… they sent me»
 _WHICH: Final = r"(?: (?:for|of|to|on|at|in|from|they|that|we|you|I)(?: [\w'’./@-]{1,40}){1,6}?| here)?"
@@ -63,37 +71,48 @@ _CODE_ZH: Final = (
 )
 
 _END_ZH: Final = r"(?=[\s,，。；、！!?？)）;\u3400-\u9fff]|\.(?!\S)|\Z)"
+_NEW: Final = rf" (?P<secret>{_WORD}{_END}|{_WORDS}{{2,9}}(?=[.!,;]|\n|\Z))"
 
-_FORMS: Final = (
-    (
-        rf"{_NAME}(?:['’]s)?{_WHICH}(?:{_SIGN}|{_IS}| ){_OPENS}"
-        rf"(?P<secret>[^\s\"'”’」),:;+][^\"'”’」\n]{{2,63}}){_CLOSES}"
-    ),
+
+def _list_forms(name: str) -> tuple[str, ...]:
+    """Return the forms in which a secret stands beside this name of it."""
+    return (
+        (
+            rf"{name}(?:['’]s)?{_WHICH}(?:{_SIGN}|{_IS}| ){_OPENS}"
+            rf"(?P<secret>[^\s\"'”’」),:;+][^\"'”’」\n]{{2,63}}){_CLOSES}"
+        ),
+        rf"{name}{_IS_ZH}?{_OPENS}(?P<secret>[A-Za-z0-9][ -~]{{2,63}}?){_CLOSES}",
+        rf"{name}{_WHICH}(?:{_SIGN}|{_IS})(?P<secret>{_WORD}){_END}",
+        # Several words: three or more behind «is».
+        rf"{name}{_WHICH}(?:{_SIGN}|{_IS}(?=\S{{2,20}} \S{{2,20}}[ -]))(?P<secret>{_WORDS}{{1,9}})(?=[.!,;]|\s*\n|\Z)",
+        # «I changed the password to …»
+        (
+            r"(?i:\b(?:chang(?:e|ed|ing)|set|reset|updated?|made|switched))(?: [\w'’-]{1,20}){1,4}? "
+            rf"{name}{_WHICH} to{_NEW}"
+        ),
+        # «I use … as my password»
+        (
+            r"(?i:\b(?:use|used|using|type|typed|enter|put|have|set|chose|pick|picked|try|took))"
+            rf" {_OPENS}?(?P<secret>{_WORD}){_CLOSES}? (?:as|for)(?: (?:my|our|the|an?|your|his|her))?(?: \w{{1,20}})?"
+            rf" {name}{_END}"
+        ),
+        rf"{name}\s?[是为]\s?(?P<secret>(?!\d){_WORD}){_END_ZH}",
+    )
+
+
+_OTHER_FORMS: Final = (
     rf"[Ii](?i:dentified by ){_OPENS}(?P<secret>[^\s\"'”’」),:;+][^\"'”’」\n]{{2,63}}){_CLOSES}",
     rf"{_NAME_ZH}{_IS_ZH}?{_OPENS}(?P<secret>[A-Za-z0-9][ -~]{{2,63}}?){_CLOSES}",
-    rf"{_NAME}{_IS_ZH}?{_OPENS}(?P<secret>[A-Za-z0-9][ -~]{{2,63}}?){_CLOSES}",
-    rf"{_NAME}{_WHICH}(?:{_SIGN}|{_IS})(?P<secret>{_WORD}){_END}",
-    # Several words: three or more behind «is».
-    rf"{_NAME}{_WHICH}(?:{_SIGN}|{_IS}(?=\S{{2,20}} \S{{2,20}}[ -]))(?P<secret>{_WORDS}{{1,9}})(?=[.!,;]|\s*\n|\Z)",
-    # «I changed the password to …», «log in with the password …», «user ann pass …»
+    # «log in with the password …», «user ann pass …»
     (
-        r"(?:(?i:\b(?:chang(?:e|ed|ing)|set|reset|updated?|made|switched))(?: [\w'’-]{1,20}){1,4}? "
-        rf"{_NAME}{_WHICH} to|(?i:\b(?:with|use|using|try|enter|type|on|by)(?: the| this)? pass(?:word|phrase)"
-        r"|\b(?:user(?:name)?|network|login|account) \S{1,40},? (?:and )?pass(?:word)?))"
-        rf" (?P<secret>{_WORD}{_END}|{_WORDS}{{2,9}}(?=[.!,;]|\n|\Z))"
-    ),
-    # «I use … as my password»
-    (
-        r"(?i:\b(?:use|used|using|type|typed|enter|put|have|set|chose|pick|picked|try|took))"
-        rf" {_OPENS}?(?P<secret>{_WORD}){_CLOSES}? (?:as|for)(?: (?:my|our|the|an?|your|his|her))?(?: \w{{1,20}})?"
-        rf" {_NAME}{_END}"
+        r"(?:(?i:\b(?:with|use|using|try|enter|type|on|by)(?: the| this)? pass(?:word|phrase)"
+        rf"|\b(?:user(?:name)?|network|login|account) \S{{1,40}},? (?:and )?pass(?:word)?)){_NEW}"
     ),
     (
         r"(?:(?:[?&;]|--)(?i:password|passwd|pwd)=|sshpass -p |\bcurl [^\n]{0,80}?-u ?[\w.@+-]{1,64}:)"
         r"(?P<secret>[^\s&;\"'<>(){}\[\]$,]{3,64})"
     ),
     rf"{_NAME_ZH}{_IS_ZH}(?P<secret>(?!\d){_WORD}){_END_ZH}",
-    rf"{_NAME}\s?[是为]\s?(?P<secret>(?!\d){_WORD}){_END_ZH}",
     rf"{_NAME_ZH}\s?(?P<secret>(?!\d){_WORD})(?=[，。；、！;,\n]|\Z)",
     (
         r"[用把拿]\s?(?P<secret>[A-Za-z0-9][!-~]{2,63}?)[\"”]?\s?(?:作[为為]|[当當][作成]?|[做作])(?:[我你他她它]们?的)?"
@@ -141,12 +160,14 @@ def _may_be_chosen(value: str) -> bool:
     )
 
 
-_HINTS: Final = (
-    *("pass", "pw", "fi key", "code word", "codeword", "keyword", "security answer", "security code", "curl"),
-    *("identified", "全码", "取码", *list_names(PASSWORD_ZH)),
-)
+_OTHER_HINTS: Final = ("pass", "pwd", "curl", "identified", "全码", "取码", *list_names(PASSWORD_ZH))
 _CODE_HINTS: Final = ("code", "pin", "combination", "combo", "码", "碼", "门禁", "門禁")
 PLAIN_PATTERNS: Final = (
-    *(SecretPattern("password", _HINTS, re.compile(form), is_valid=_may_be_chosen) for form in _FORMS),
+    *(
+        SecretPattern("password", hints, re.compile(form), is_valid=_may_be_chosen)
+        for hints, name in _PASSWORD_NAMES
+        for form in _list_forms(name)
+    ),
+    *(SecretPattern("password", _OTHER_HINTS, re.compile(form), is_valid=_may_be_chosen) for form in _OTHER_FORMS),
     *(SecretPattern("pin", _CODE_HINTS, re.compile(form)) for form in _CODE_FORMS),
 )

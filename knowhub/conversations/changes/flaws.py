@@ -1,14 +1,24 @@
-"""Split evidence into clauses, and find those that do not assert what they mention."""
+"""The flaws of clauses as evidence: what is supposed, denied, asked or said of somebody else asserts nothing."""
 
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from knowhub.conversations.doubt_words import FICTION, FICTION_ZH, IF_ZH, JEST_ZH, MAYBE, MAYBE_ZH, PAST_ZH, UNREAL_ZH
+from knowhub.conversations.language.doubt_words import (
+    FICTION,
+    FICTION_ZH,
+    IF_ZH,
+    JEST_ZH,
+    MAYBE,
+    MAYBE_ZH,
+    PAST_ZH,
+    SUPPOSE,
+    UNREAL_ZH,
+)
+from knowhub.conversations.language.sentence_ends import find_clauses, iter_sentences
 from knowhub.conversations.messages import Message
-from knowhub.conversations.sentence_ends import CLAUSE_END, iter_sentences
-from knowhub.conversations.statement_forms import CANCELLED, INSTRUCTION, REQUEST
+from knowhub.conversations.statements.forms import CANCELLED, INSTRUCTION, REQUEST
 
 _OF_MEMORY: Final = re.compile(r"\bremember|\bmemor(?:y|ies|i[sz]e)\b|记住|记忆|牢记", re.IGNORECASE)
 # An order to whoever reads it. «The package must be installed» reports.
@@ -44,8 +54,7 @@ _PERSON: Final = re.compile(rf"\b(?:{_PEOPLE})\b|(?:{_PEOPLE_ZH})|[他她]")
 
 # A supposition is no statement. A condition for the agent, «if you write mails», belongs to an instruction.
 _IF: Final = re.compile(
-    r"(?:(?<!even )(?<!as )\bif\b|\bsuppos(?:e|ing)\b|(?<!n't )(?<!cannot )\bimagin(?:e|ing)\b|\bpretend\b"
-    r"|\bassum(?:e|ing)\b|(?:\blet's |^\W{0,3}(?:just )?)say\b)"
+    rf"(?:(?<!even )(?<!as )\bif\b|(?<!n't )(?<!cannot )\b(?:{SUPPOSE})\b|^\W{{0,3}}(?:just )?say\b)"
     r"(?! (?:you|your|i'm not mistaken|i (?:remember|recall|am not mistaken)|possible|needed|necessary|any|not|so)\b)"
     r"(?P<mine> (?:that )?(?:i|we|i'\w{1,2}|we'\w{1,2})\b)?"
     r"|\b(?:i|we) wish(?:ed)?\b(?! (?:to|for|you)\b)|\bif only\b|^\W{0,3}had (?:i|we)\b|\bhypothetically\b|\bwhat if\b"
@@ -64,8 +73,7 @@ _HEDGE: Final = re.compile(
     rf"(?:{FICTION})\b|差一?点儿?就|开玩笑|(?:{FICTION_ZH})里"
 )
 _UNREAL: Final = re.compile(
-    r"\b(?:were|wasn't|wasnt|weren't|had|ever|wish)\b|\bif only\b|hypothetically|what if|\bimagin|\bsuppos|\bpretend"
-    r"|\blet's say"
+    rf"\b(?:were|wasn't|wasnt|weren't|had|ever|wish|{SUPPOSE})\b|\bif only\b|hypothetically|what if"
 )
 _WOULD: Final = re.compile(r"(?:\b(?:would|could|might)|\b\w{1,4}'d|\bid)\b(?! (?:like|love|prefer|rather)\b)")
 _UNREAL_ZH: Final = re.compile(rf"{UNREAL_ZH}|{JEST_ZH}|就好了|早就|早做|哪天|但愿|想象")
@@ -120,7 +128,7 @@ def is_order(text: str, category: str = "") -> bool:
     return INSTRUCTION.search(plain) is not None or (is_addressed and _ORDER.search(plain) is not None)
 
 
-def list_clauses(plain: str, message: Message, statement: str, category: str = "") -> Iterator[Clause]:
+def flag_clauses(plain: str, message: Message, statement: str, category: str = "") -> Iterator[Clause]:
     """Yield the clauses of a text of a message, each with its flaw as evidence for a statement."""
     is_affirmed = not (NEGATIVE.search(statement.lower()) or ENDED.search(statement))
     is_present = is_affirmed and not _PAST_TENSE.search(statement)
@@ -129,7 +137,7 @@ def list_clauses(plain: str, message: Message, statement: str, category: str = "
         if message.is_tool and _is_ordered(sentence, category):
             yield Clause(sentence, "ordered_by_tool")
         else:
-            yield from _flag_clauses(sentence, statement, is_asked=message.is_user and is_question, rejects=rejects)
+            yield from _flag_sentence(sentence, statement, is_asked=message.is_user and is_question, rejects=rejects)
 
 
 def _is_ordered(sentence: str, category: str) -> bool:
@@ -138,22 +146,20 @@ def _is_ordered(sentence: str, category: str) -> bool:
     return is_of_memory is not None or is_order(sentence, category)
 
 
-def _flag_clauses(
+def _flag_sentence(
     sentence: str, statement: str, *, is_asked: bool, rejects: tuple[re.Pattern[str], ...]
 ) -> Iterator[Clause]:
     is_condition = _IF.search(sentence) is not None
     is_joke = is_condition and _UNREAL_ZH.search(sentence) is not None
     is_of_others = False
-    start = 0
-    for end in (*CLAUSE_END.finditer(sentence), None):
-        text = sentence[start : end.start() if end else len(sentence)]
+    for start, end in find_clauses(sentence):
+        text = sentence[start:end]
         # «… and works at Airbus» goes on about the same subject.
         is_joined = start > 0 and sentence[:start].rstrip().endswith(" and")
-        start = end.end() if end else start
         is_of_others = _is_of_others(text, statement) or (is_joined and is_of_others and not _FIRST_PERSON.search(text))
         is_supposed = is_joke or _is_supposed(text) or (is_condition and _WOULD.search(text) is not None)
         if text.strip():
-            is_question = is_asked and end is None and _QUESTION.match(text) is not None
+            is_question = is_asked and end == len(sentence) and _QUESTION.match(text) is not None
             flaws = {
                 "supposed": is_supposed,
                 "contradicted": any(form.search(text) for form in rejects),

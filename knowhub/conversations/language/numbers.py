@@ -6,7 +6,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
-from knowhub.conversations.sentence_ends import CLAUSE_END, iter_sentences
+from knowhub.conversations.language.sentence_ends import iter_clauses
 
 Units: TypeAlias = tuple[frozenset[str], frozenset[str]]
 """The units that stand beside a number, and those of time that its clause counts by; empty where there is none."""
@@ -78,8 +78,7 @@ _COMMA: Final = re.compile(r"(?<=\d),(?=\d{3})")
 def list_units(text: str) -> dict[str, set[Units]]:
     """Return the units of each figure of a text; the figures are without commas."""
     found: dict[str, set[Units]] = {}
-    sentences = iter_sentences(_COMMA.sub("", text.lower()))
-    for clause in (clause for sentence, _ in sentences for clause in CLAUSE_END.split(sentence)):
+    for clause, _ in iter_clauses(_COMMA.sub("", text.lower())):
         rates = [match["unit"] or match["adverb"].replace("dai", "day") for match in _RATE.finditer(clause)]
         counted = frozenset().union(*(_UNITS[rate] for rate in rates))
         for match in _MEASURE.finditer(clause):
@@ -95,7 +94,7 @@ def read_spoken(text: str, names: Mapping[str, int] = NAMED) -> frozenset[int]:
     # «Half past six», and «half six».
     found |= {_MINUTES["half"]} if "half" in lower else set()
     for part, side, hour in _CLOCK.findall(lower):
-        minutes, hours = (_MINUTES.get(part) or _value(part, names)), _value(hour, names)
+        minutes, hours = (_MINUTES.get(part) or _read_value(part, names)), _read_value(hour, names)
         if minutes is not None and hours is not None:
             found |= {minutes} if side in {"past", "after"} else {_HOUR - minutes, hours - 1}
     found |= {_HALF_HOURS[half] for half in _HAN_CLOCK.findall(text)}
@@ -121,7 +120,7 @@ def blank_known(text: str, known: AbstractSet[int]) -> str:
     return _SCALED.sub(lambda match: " " if read_spoken(match[0]) & known else match[0], text)
 
 
-def _value(word: str, names: Mapping[str, int]) -> int | None:
+def _read_value(word: str, names: Mapping[str, int]) -> int | None:
     return int(word) if word.isdecimal() else names.get(word)
 
 
@@ -145,7 +144,7 @@ class _Number:
             self.group += value
         else:
             return False
-        self.room = _room_behind(value)
+        self.room = _get_room(value)
         return True
 
     def multiply(self, scale: int) -> bool:
@@ -159,7 +158,7 @@ class _Number:
         return True
 
 
-def _room_behind(value: float) -> int:
+def _get_room(value: float) -> int:
     return _TEN if value >= 2 * _TEN and value % _TEN == 0 else 0
 
 
@@ -177,7 +176,7 @@ def _iter_english(text: str, names: Mapping[str, int]) -> Iterator[float]:
             yield number.value
         number = None
         if value is not None:
-            number = _Number(value, _room_behind(value))
+            number = _Number(value, _get_room(value))
         elif word[0].isdecimal():
             number = _read_figure(word)
         elif scale and len(word) > len("bn"):

@@ -7,7 +7,7 @@ from datetime import UTC, date, datetime, timedelta
 from itertools import islice, zip_longest
 from typing import Final
 
-from knowhub.conversations.spoken_numbers import CARDINALS, read_number
+from knowhub.conversations.language.numbers import CARDINALS, read_number
 
 MAX_NAMED: Final = 8
 """So many times are read in each form: the rest of a long list of dates is not read."""
@@ -68,7 +68,7 @@ def iter_times(text: str, today: date) -> Iterator[TimeMention]:
             if any(match.start() < end and start < match.end() for start, end in taken):
                 continue
             taken.append(match.span())
-            yield TimeMention(match.start(), match[0].strip(), _read(form, match, today))
+            yield TimeMention(match.start(), match[0].strip(), _read_form(form, match, today))
 
 
 def find_coming_day(text: str, said: date) -> date | None:
@@ -145,7 +145,7 @@ def _has_date_hint(text: str) -> bool:
     return not _TIME_WORDS.isdisjoint(words) or any(word.isdecimal() for word in words)
 
 
-def _read(form: _Form, match: re.Match[str], today: date) -> TimeRange | None:
+def _read_form(form: _Form, match: re.Match[str], today: date) -> TimeRange | None:
     try:
         return form.read(match, today)
     except (ValueError, LookupError, OverflowError):
@@ -153,7 +153,7 @@ def _read(form: _Form, match: re.Match[str], today: date) -> TimeRange | None:
         return None
 
 
-def _month_number(written: str) -> int:
+def _read_month(written: str) -> int:
     lower = written.lower().rstrip(".")
     names = [at for at, name in enumerate(MONTHS, 1) if name.startswith(lower[:3])]
     month = names[0] if names and lower[0].isascii() and lower[0].isalpha() else read_number(written)
@@ -165,11 +165,11 @@ def _month_number(written: str) -> int:
 def _read_date(match: re.Match[str], today: date) -> TimeRange:
     """Read year, month and day, as many as are there; 去年5月 names its year from today."""
     parts = match.groupdict()
-    month = _month_number(parts["month"]) if parts.get("month") else None
+    month = _read_month(parts["month"]) if parts.get("month") else None
     day = read_number(parts["day"]) if parts.get("day") else None
-    year = _year(parts.get("year"), today)
+    year = _read_year(parts.get("year"), today)
     if month is None:
-        return TimeRange(*_year_range(year or today.year))
+        return TimeRange(*_get_year_ends(year or today.year))
     whole = make_month(year or _NO_YEAR, month)
     if day is None:
         return TimeRange(whole.first, whole.last, year is None)
@@ -180,7 +180,7 @@ def _read_date(match: re.Match[str], today: date) -> TimeRange:
 _YEARS_AWAY: Final = {"前年": -2, "去年": -1, "今年": 0, "明年": 1, "last year": -1, "this year": 0, "next year": 1}
 
 
-def _year(written: str | None, today: date) -> int | None:
+def _read_year(written: str | None, today: date) -> int | None:
     if not written:
         return None
     away = _YEARS_AWAY.get(" ".join(written.lower().split()))
@@ -190,7 +190,7 @@ def _year(written: str | None, today: date) -> int | None:
 def _find_next(day: date, said: date) -> date | None:
     """Return such a day of this year, or of the next if it is long gone; None for the 29th of February of neither."""
     for year in (said.year, said.year + 1):
-        found = _in_year(day, year)
+        found = _set_year(day, year)
         # «Since 1 March», said in May, is past and no plan.
         if found is not None and found >= said - timedelta(days=_DAYS_PAST):
             return found
@@ -206,18 +206,18 @@ def _find_end(text: str, named: TimeMention, following: TimeMention | None) -> d
 
 
 def _find_last(day: date, end: date) -> date | None:
-    found = _in_year(day, end.year)
-    return found if found is None or found <= end else _in_year(day, end.year - 1)
+    found = _set_year(day, end.year)
+    return found if found is None or found <= end else _set_year(day, end.year - 1)
 
 
-def _in_year(day: date, year: int) -> date | None:
+def _set_year(day: date, year: int) -> date | None:
     try:
         return day.replace(year=year)
     except ValueError:
         return None
 
 
-def _year_range(year: int) -> tuple[date, date]:
+def _get_year_ends(year: int) -> tuple[date, date]:
     return date(year, 1, 1), date(year, DECEMBER, 31)
 
 
@@ -229,7 +229,7 @@ _DAYS_AWAY: Final = {
 }  # fmt: skip
 
 
-def _relative_day(match: re.Match[str], today: date) -> TimeRange:
+def _read_relative_day(match: re.Match[str], today: date) -> TimeRange:
     day = today + timedelta(days=_DAYS_AWAY[" ".join(match[0].lower().split())])
     return TimeRange(day, day)
 
@@ -237,7 +237,7 @@ def _relative_day(match: re.Match[str], today: date) -> TimeRange:
 _STEPS: Final = {"上上": -2, "上": -1, "last": -1, "这": 0, "本": 0, "this": 0, "下": 1, "next": 1, "下下": 2}
 
 
-def _relative_week(match: re.Match[str], today: date) -> TimeRange:
+def _read_relative_week(match: re.Match[str], today: date) -> TimeRange:
     """Read last week, 上周, and with a day last Tuesday, 上周二; weeks begin on Monday.
 
     In Chinese 上周二 is of the week before; last Tuesday is the one before today.
@@ -256,32 +256,32 @@ def _relative_week(match: re.Match[str], today: date) -> TimeRange:
     return TimeRange(day, day)
 
 
-def _this_past(match: re.Match[str], today: date) -> TimeRange:
+def _read_this_past(match: re.Match[str], today: date) -> TimeRange:
     match match["unit"].lower():
         case "week":
             monday = today - timedelta(days=today.weekday())
             return TimeRange(monday, monday + timedelta(days=WEEK - 1))
         case "month":
             return make_month(today.year, today.month - 1)
-    return TimeRange(*_year_range(today.year - 1))
+    return TimeRange(*_get_year_ends(today.year - 1))
 
 
-def _relative_month(match: re.Match[str], today: date) -> TimeRange:
+def _read_relative_month(match: re.Match[str], today: date) -> TimeRange:
     return make_month(today.year, today.month + _STEPS[match["step"].lower()])
 
 
-def _relative_month_day(match: re.Match[str], today: date) -> TimeRange:
-    day = _relative_month(match, today).first.replace(day=read_number(match["day"]))
+def _read_relative_month_day(match: re.Match[str], today: date) -> TimeRange:
+    day = _read_relative_month(match, today).first.replace(day=read_number(match["day"]))
     return TimeRange(day, day)
 
 
-def _that_day(match: re.Match[str], today: date) -> TimeRange:
+def _read_that_day(match: re.Match[str], today: date) -> TimeRange:
     """Read this day of another year: 去年的今天."""
     day = today.replace(year=today.year + _YEARS_AWAY[match["year"]])
     return TimeRange(day, day)
 
 
-def _ago(match: re.Match[str], today: date) -> TimeRange:
+def _read_ago(match: re.Match[str], today: date) -> TimeRange:
     count, unit = read_number(match["count"]), match["unit"].lower()
     if unit in {"天", "日", "day"}:
         day = today - timedelta(days=count)
@@ -292,12 +292,12 @@ def _ago(match: re.Match[str], today: date) -> TimeRange:
         return TimeRange(day - timedelta(days=3), day + timedelta(days=3))
     if unit in {"月", "month"}:
         return make_month(today.year, today.month - count)
-    return TimeRange(*_year_range(today.year - count))
+    return TimeRange(*_get_year_ends(today.year - count))
 
 
-def _holiday(match: re.Match[str], today: date) -> TimeRange:
+def _read_holiday(match: re.Match[str], today: date) -> TimeRange:
     month, day = _HOLIDAYS[match["holiday"].lower().replace("’", "'")]
-    year = _year(match["year"], today)
+    year = _read_year(match["year"], today)
     item = date(year or _NO_YEAR, month, day)
     return TimeRange(item, item, year is None)
 
@@ -344,29 +344,33 @@ _FORMS: Final[Sequence[_Form]] = (
         _read_date,
         _IN_MONTHS,
     ),
-    _Form(compile_form(rf"{_HAN_YEAR}?(?P<holiday>{_HOLIDAY})"), _holiday),
-    _Form(compile_form(r"(?P<year>前年|去年|明年)的?今[天日]"), _that_day, "今"),
+    _Form(compile_form(rf"{_HAN_YEAR}?(?P<holiday>{_HOLIDAY})"), _read_holiday),
+    _Form(compile_form(r"(?P<year>前年|去年|明年)的?今[天日]"), _read_that_day, "今"),
     _Form(
-        compile_form(_NEAR), _relative_day, ("天", "日", "早", "晚", "夜", "day", "this", "night", "tomorrow", "tmr")
+        compile_form(_NEAR),
+        _read_relative_day,
+        ("天", "日", "早", "晚", "夜", "day", "this", "night", "tomorrow", "tmr"),
     ),
     _Form(
         compile_form(r"(?P<step>上上|上|这|本|下下|下)个?(?:周|星期|礼拜)(?P<weekday>[一二三四五六日天末]?)"),
-        _relative_week,
+        _read_relative_week,
         "周期拜",
     ),
-    _Form(compile_form(rf"\b(?P<step>last)\s+{_WEEKDAY}"), _relative_week, ("last",)),
-    _Form(compile_form(rf"\b(?P<step>this|next)\s+{_WEEKDAY}"), _relative_week, ("this", "next")),
-    _Form(compile_form(r"\bthis\s+past\s+(?P<unit>week|month|year)\b"), _this_past, ("past",)),
-    _Form(compile_form(r"\b(?P<step>last|this|next)\s+week\b(?P<weekday>)"), _relative_week, ("week",)),
+    _Form(compile_form(rf"\b(?P<step>last)\s+{_WEEKDAY}"), _read_relative_week, ("last",)),
+    _Form(compile_form(rf"\b(?P<step>this|next)\s+{_WEEKDAY}"), _read_relative_week, ("this", "next")),
+    _Form(compile_form(r"\bthis\s+past\s+(?P<unit>week|month|year)\b"), _read_this_past, ("past",)),
+    _Form(compile_form(r"\b(?P<step>last|this|next)\s+week\b(?P<weekday>)"), _read_relative_week, ("week",)),
     _Form(
         compile_form(rf"(?P<step>上上|上|这|本|下下|下)个?月\s*(?P<day>{HAN_NUMBER})\s*[日号]"),
-        _relative_month_day,
+        _read_relative_month_day,
         "月",
     ),
-    _Form(compile_form(r"(?P<step>上上|上|这|本|下下|下)个?月"), _relative_month, "月"),
-    _Form(compile_form(r"\b(?P<step>last|this|next)\s+month\b"), _relative_month, ("month",)),
-    _Form(compile_form(rf"(?P<count>{HAN_NUMBER})\s*个?(?P<unit>天|日|周|星期|礼拜|月|年)(?:以|之)?前"), _ago, "前"),
-    _Form(compile_form(rf"\b(?P<count>{EN_NUMBER})\s+(?P<unit>day|week|month|year)s?\s+ago\b"), _ago, ("ago",)),
+    _Form(compile_form(r"(?P<step>上上|上|这|本|下下|下)个?月"), _read_relative_month, "月"),
+    _Form(compile_form(r"\b(?P<step>last|this|next)\s+month\b"), _read_relative_month, ("month",)),
+    _Form(
+        compile_form(rf"(?P<count>{HAN_NUMBER})\s*个?(?P<unit>天|日|周|星期|礼拜|月|年)(?:以|之)?前"), _read_ago, "前"
+    ),
+    _Form(compile_form(rf"\b(?P<count>{EN_NUMBER})\s+(?P<unit>day|week|month|year)s?\s+ago\b"), _read_ago, ("ago",)),
     _Form(compile_form(rf"{_HAN_YEAR_OF}?(?<![\d.])(?P<month>{HAN_NUMBER})\s*月(?:份|底|初|中|里)?"), _read_date, "月"),
     _Form(compile_form(rf"\b{_EN_MONTH},?\s+(?:of\s+)?{_EN_YEAR}\b"), _read_date, _IN_MONTHS),
     # Alone only where it can be nothing else: a march, and what may be.

@@ -5,9 +5,9 @@ from collections.abc import Iterator, Mapping
 from datetime import date, timedelta
 from typing import Final, TypeAlias
 
-from knowhub.conversations import dates
-from knowhub.conversations.dates import HAN_WEEKDAYS, MONTHS, WEEKDAYS
-from knowhub.conversations.spoken_numbers import NAMED, read_spoken
+from knowhub.conversations.language import dates
+from knowhub.conversations.language.dates import HAN_WEEKDAYS, MONTHS, WEEKDAYS
+from knowhub.conversations.language.numbers import NAMED, read_spoken
 
 Days: TypeAlias = tuple[date, date]
 """The first and the last day of a span."""

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from knowhub.conversations.credential_names import KEY_ZH, PASSWORD_ZH
+from knowhub.conversations.secrets.names import KEY_ZH, METHOD, PASSWORD, PASSWORD_ZH
 
 _CUE: Final = re.compile(
     r"pass(?!e[ds]|ing|age|port|ive)|pwd|secret|token|credential|log-?in|bearer|auth|(?<![a-z])key|identified by"
@@ -13,14 +13,14 @@ _CUE: Final = re.compile(
 )
 # Behind one of these a shorter word with letters and figures will do, in the same line.
 _PASSWORD: Final = re.compile(
-    r"\bpass(?:word|wd|phrase|code)s?\b(?! (?:manager|polic|rules?|hash|length|strength))|\b(?:pwd|pw)\b|\bpass for\b"
-    r"|\bwi-?fi (?:key|code)\b|\blog-?in (?:for|of|to|at)\b|密码(?![学本])|密碼|口令",
+    rf"\b(?:{PASSWORD})s?\b(?! (?:manager|polic|rules?|hash|length|strength))|\bpw\b|\bpass for\b"
+    rf"|\bwi-?fi (?:key|code)\b|\blog-?in (?:for|of|to|at)\b|(?:{PASSWORD_ZH})(?![学本])",
     re.IGNORECASE,
 )
 # How far from a credential such a word may be, in characters.
 _BEFORE_CHARS: Final = 60
 _AFTER_CHARS: Final = 40
-_VALUE: Final = re.compile(r"[A-Za-z0-9!#$%&*+./?@^_~-]{6,256}")
+_VALUE: Final = re.compile(r"[A-Za-z0-9!#$%&*+./?@^_~-]{6,}+")
 _MIN_RANDOM_CHARS: Final = 8
 _LONG_CHARS: Final = 20
 # More changes between letters and figures than a version or a room has.
@@ -29,8 +29,7 @@ _SIGN: Final = re.compile(r"[!#$%&*+?@^~]")
 _CHOSEN: Final = re.compile(r"[0-9]|[!#$%&*+?@^~].")
 # «AES-256», «iPhone15», «TP-Link-C7», «12MB», «read/write»: methods, products, measures and pairs.
 _METHOD: Final = re.compile(
-    r"\A(?:(?:sha|md|aes|rsa|des|hmac|hs|rs|es|base|utf|bcrypt|scrypt|argon|ed|x|pbkdf|pkcs|oauth|1password|iso|rfc"
-    r"|http|ipv|wpa|tls)[-_]?\d|\w{1,20}[/@]\w{1,20}$|\d+[-a-z]{1,12}$"
+    rf"\A(?:{METHOD}|(?:oauth|1password|iso|rfc|http|ipv|wpa|tls)[-_]?\d|\w{1, 20}[/@]\w{1, 20}$|\d+[-a-z]{1, 12}$"
     r"|[a-z]{1,20}\d{1,2}$|(?:\w{1,20}-){1,3}\w{1,2}$|\w{0,40}passw|[^=&$]{0,60}[=&$])",
     re.IGNORECASE,
 )
@@ -50,6 +49,8 @@ def find_random_words(text: str) -> Iterator[tuple[int, int]]:
     """Yield the start and the end of each word that may be a credential: a cue is near it."""
     for match in _VALUE.finditer(text):
         value = match[0].rstrip(".?,")
+        if value.isalpha() and len(value) < _LONG_CHARS:
+            continue
         start, end = match.start(), match.start() + len(value)
         if _is_mixed(value) and _PASSWORD.search(
             text, max(text.rfind("\n", 0, start), start - _BEFORE_CHARS, 0), start

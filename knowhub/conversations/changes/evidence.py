@@ -9,10 +9,10 @@ from collections.abc import Iterator, Sequence
 from datetime import date
 from typing import Final
 
-from knowhub.conversations.clause_evidence import ENDED, NEGATIVE, list_clauses
-from knowhub.conversations.doubt_words import FICTION, FICTION_ZH, IF_ZH, MAYBE, MAYBE_ZH
+from knowhub.conversations.changes.flaws import ENDED, NEGATIVE, flag_clauses
+from knowhub.conversations.language.doubt_words import FICTION, FICTION_ZH, IF_ZH, MAYBE, MAYBE_ZH
+from knowhub.conversations.language.sentence_ends import find_clauses, iter_clauses
 from knowhub.conversations.messages import Message
-from knowhub.conversations.sentence_ends import CLAUSE_END, iter_sentences
 from knowhub.conversations.sentences import find_forget_request, mask_quoted, split_sentences
 from knowhub.core.unicode_forms import normalize
 
@@ -140,7 +140,7 @@ def find_forget_flaw(memory: str, slots: set[str], said: Sequence[Message], befo
         if request and (objects & wanted or (not objects and (_ALL.search(request) or share_words(memory, context)))):
             return ""
         is_near = share_words(memory, context)
-        for clause in () if request else list_clauses(plain, message, memory):
+        for clause in () if request else flag_clauses(plain, message, memory):
             goes_on = is_near and _GOES_ON.search(clause.text) is not None
             is_near = goes_on or not wanted.isdisjoint(_list_named(clause.text))
             denied = "".join(_DENIAL.split(clause.text, 1)[1:])
@@ -205,7 +205,7 @@ def find_flaw(statement: str, category: str, cited: Sequence[Message], before: S
         if share_words(statement, own) and not share_words(statement, spoken):
             return "quoted"
     wanted = list_content_words(statement)
-    clauses = [clause for message, plain, _ in said for clause in list_clauses(plain, message, statement, category)]
+    clauses = [clause for message, plain, _ in said for clause in flag_clauses(plain, message, statement, category)]
     best = max((len(wanted & list_content_words(clause.text)) for clause in clauses), default=0)
     nearest = [clause for clause in clauses if best and len(wanted & list_content_words(clause.text)) == best]
     exempt = _OF_CASES if is_case else _list_exempt(statement, own, is_own=is_own)
@@ -264,9 +264,8 @@ def _is_denied(statement: str, own: str) -> bool:
 
 def _list_parts(text: str) -> list[str]:
     """Return the clauses of a text in lower case, without questions: «isn't it on Monday?» denies nothing."""
-    sentences = iter_sentences(text.lower().replace("’", "'"))
-    stated = (sentence for sentence, is_question in sentences if not is_question)
-    return [part for sentence in stated for part in CLAUSE_END.split(sentence) if part.strip()]
+    clauses = iter_clauses(text.lower().replace("’", "'"))
+    return [clause for clause, is_question in clauses if clause.strip() and not is_question]
 
 
 def _denies(clauses: Sequence[str], affirmed: str, verbs: set[str] | None = None) -> bool:
@@ -363,6 +362,6 @@ def _is_refused(statement: str, cited: Sequence[Message], before: Sequence[Messa
         return False
     wanted = list_content_words(statement)
     # «Not Monday, Tuesday» says itself what holds.
-    added = list_content_words(" ".join(part for text in answers for part in CLAUSE_END.split(text)[1:]))
+    added = list_content_words(" ".join(text[start:end] for text in answers for start, end in find_clauses(text)[1:]))
     asked = list_content_words(" ".join(message.content for message in before))
     return wanted <= asked and not (added and added <= wanted)

@@ -14,10 +14,7 @@ from functools import cached_property
 from itertools import starmap
 from typing import Final
 
-from knowhub.conversations import dates
-from knowhub.conversations.clause_evidence import is_order
-from knowhub.conversations.dates import MONTHS, WEEKDAYS
-from knowhub.conversations.evidence_checks import (
+from knowhub.conversations.changes.evidence import (
     GENERIC,
     OF_THE_USER,
     STOPS,
@@ -29,20 +26,23 @@ from knowhub.conversations.evidence_checks import (
     is_earlier_move,
     share_words,
 )
-from knowhub.conversations.known_days import (
+from knowhub.conversations.changes.flaws import is_order
+from knowhub.conversations.changes.known_days import (
     Days,
     list_calendar_words,
     list_named_days,
     list_possible_days,
     place_days,
 )
-from knowhub.conversations.memory_changes import ADD, FORGET, ChangePrompt, MemoryChange, RefusedChange
+from knowhub.conversations.changes.prompt import ADD, FORGET, ChangePrompt, MemoryChange, RefusedChange
+from knowhub.conversations.language import dates
+from knowhub.conversations.language.dates import MONTHS, WEEKDAYS
+from knowhub.conversations.language.numbers import CARDINALS, NAMED, Units, blank_known, list_units, read_spoken
 from knowhub.conversations.messages import Message
 from knowhub.conversations.recalled import normalize_words
-from knowhub.conversations.secrets import COVER, contains_secret
-from knowhub.conversations.spoken_numbers import CARDINALS, NAMED, Units, blank_known, list_units, read_spoken
-from knowhub.conversations.statement_forms import PAST
-from knowhub.conversations.statements import read_values
+from knowhub.conversations.secrets.detection import COVER, contains_secret
+from knowhub.conversations.statements.forms import PAST
+from knowhub.conversations.statements.reader import read_values
 
 _NAME_STEM_CHARS: Final = 5
 _SEVERAL: Final = 2
@@ -118,11 +118,11 @@ class ChangeChecks:
 
         Else a memory that somebody forgot would come back from the messages that it was made of.
         """
-        if min(change.evidence) >= self.prompt.new:
+        if min(change.evidence) >= self.prompt.first_new:
             return True
         messages, said = self.prompt.messages, list[str]()
         for at in change.evidence:
-            if at >= self.prompt.new and messages[at] in sources:
+            if at >= self.prompt.first_new and messages[at] in sources:
                 before = messages[at - 1]
                 is_answer = (
                     _ANSWERS.match(messages[at].content) and _QUESTION.search(before.content) and not before.is_tool
@@ -310,7 +310,7 @@ def check_changes(
         if isinstance(change, RefusedChange):
             refused.append(change)
             continue
-        reason = checks.check(change) if max(change.evidence) >= prompt.new else "said_before"
+        reason = checks.check(change) if max(change.evidence) >= prompt.first_new else "said_before"
         key = normalize_words(change.statement)
         is_changed_twice = change.memory is not None and change.memory in changed
         if not reason and (key in kept or (is_changed_twice and change.action == FORGET)):

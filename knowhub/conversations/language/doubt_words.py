@@ -2,6 +2,7 @@
 
 from typing import Final
 
+SUPPOSE: Final = "suppos(?:e|ing)|imagin(?:e|ing)|pretend|assum(?:e|ing)|let's say"
 UNREAL_ZH: Final = "假如|假设|假定|假使|倘若"
 IF_ZH: Final = f"如果|要是|若是|万一|{UNREAL_ZH}"
 MAYBE: Final = "maybe|perhaps|possibly|might"

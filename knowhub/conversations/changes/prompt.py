@@ -11,7 +11,7 @@ from datetime import date
 from itertools import accumulate
 from typing import Any, Final
 
-from knowhub.conversations.dates import read_day
+from knowhub.conversations.language.dates import read_day
 from knowhub.conversations.messages import Message
 from knowhub.core.language_models import ChatRequest
 from knowhub.core.model_calls import FENCE, make_question, short_text
@@ -128,13 +128,13 @@ class ChangePrompt:
     """A part of a conversation and the memories that are shown with it. The caller covers secrets first.
 
     `fields` are further fields of a change that a model may fill with a text, each with its description. The messages
-    before the place `new` were read before.
+    before the place `first_new` were read before.
     """
 
     messages: Sequence[Message]
     memories: Sequence[KnownMemory] = ()
     fields: Mapping[str, str] = field(default_factory=dict)
-    new: int = 0
+    first_new: int = 0
 
     def make_request(self) -> ChatRequest:
         """Return the question to the model."""
@@ -253,23 +253,3 @@ def _find_place(tag: object, kind: str, count: int) -> int | None:
     if match is None or match[1] != kind or not 1 <= int(match[2]) <= count:
         return None
     return int(match[2]) - 1
-
-
-# How a model writes about the user.
-_OF_USER_OWN: Final = re.compile(r"\b(?:the )?user['’]s\b", re.IGNORECASE)
-_OF_USER: Final = re.compile(
-    r"(?:\b(?:the )?user |^(?=(?:(?:now|currently|no longer) )?(?:lives|works|moved|relocated)\b))"
-    r"(?P<adverbs>(?:(?:now|currently|also|still|recently|just|no longer) ){0,2})(?P<verb>\w{1,30})",
-    re.IGNORECASE,
-)
-_VERBS_OF_I: Final = {"is": "am", "has": "have", "does": "do"}
-
-
-def speak_as_user(text: str) -> str:
-    """Return «The user lives in Rome.» as «I live in Rome.»; other texts as they are."""
-    return _OF_USER.sub(_speak, _OF_USER_OWN.sub("my", text)).replace("用户", "我")
-
-
-def _speak(match: re.Match[str]) -> str:
-    verb = match["verb"].lower()
-    return f"I {match['adverbs'].lower()}{_VERBS_OF_I.get(verb) or verb.removesuffix('s')}"

@@ -5,9 +5,10 @@ from collections.abc import Sequence
 from datetime import date
 from typing import Final
 
-from knowhub.conversations import dates, statement_forms
-from knowhub.conversations.sentence_ends import CLAUSE_END, COMMA
+from knowhub.conversations.language import dates
+from knowhub.conversations.language.sentence_ends import COMMA, find_clauses
 from knowhub.conversations.sentences import Sentence
+from knowhub.conversations.statements import forms
 
 # How a clause begins that says something of the user or theirs alone.
 _OWN: Final = re.compile(
@@ -20,7 +21,6 @@ _QUESTION_BEHIND: Final = re.compile(
     r"|i (?:want|need|would like) to know\b).*"
     r"|(?:what|how|where|which|is|are|do|does|any|能|可以|有|怎么|什么|哪|要不要|帮)[^,;，；]*)$"
 )
-
 # Whether a day without a year was the last or is the next one, only the tense can tell.
 _NEARER_DAYS: Final = 183
 # What is arranged in the past is to come.
@@ -37,29 +37,28 @@ _COMING: Final = re.compile(
 )
 
 
-def split_clauses(bare: str, facts: Sequence[int]) -> list[tuple[int, int]]:
+def split_clauses(folded: str, facts: Sequence[int]) -> list[tuple[int, int]]:
     """Return the start and end of each part, given where the facts are.
 
     It begins with a clause that gives a fact or says something alone; «near the river» stays with the one before it.
     """
-    cuts = list(CLAUSE_END.finditer(bare))
     parts: list[tuple[int, int]] = []
     is_said = False
-    for start, end in zip([0, *(cut.end() for cut in cuts)], [*(cut.start() for cut in cuts), len(bare)], strict=True):
-        begins = any(start <= fact < end for fact in facts) or _OWN.match(bare, start) is not None
+    for start, end in find_clauses(folded):
+        begins = any(start <= fact < end for fact in facts) or _OWN.match(folded, start) is not None
         # What is before the first of them belongs to it.
         parts = [*parts, (start, end)] if (begins and is_said) or not parts else [*parts[:-1], (parts[-1][0], end)]
         is_said = is_said or begins
     return parts
 
 
-def without_question(sentence: Sentence) -> tuple[str, str]:
+def cut_question(sentence: Sentence) -> tuple[str, str]:
     """Return a sentence without the question at its end; of a question two empty texts."""
-    text, bare = sentence.text, sentence.bare
-    if not statement_forms.QUESTION.search(bare) or statement_forms.POLITE.search(bare):
-        return text, bare
-    asks = _QUESTION_BEHIND.search(bare) if len(text) == len(bare) else None
-    return ("", "") if asks is None else (text[: asks.start()], bare[: asks.start()])
+    text, folded = sentence.text, sentence.folded
+    if not forms.QUESTION.search(folded) or forms.POLITE.search(folded):
+        return text, folded
+    asks = _QUESTION_BEHIND.search(folded) if len(text) == len(folded) else None
+    return ("", "") if asks is None else (text[: asks.start()], folded[: asks.start()])
 
 
 def find_due(text: str, said: date) -> date | None:

@@ -4,7 +4,17 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from knowhub.conversations.credential_names import KEY_ZH, ONE_TIME_CODE_ZH, PASSWORD, PASSWORD_ZH, list_names
+from knowhub.conversations.secrets.names import (
+    KEY_KINDS,
+    KEY_ZH,
+    METHOD,
+    ONE_TIME_CODE_ZH,
+    PASSWORD,
+    PASSWORD_NAME,
+    PASSWORD_WORD,
+    PASSWORD_ZH,
+    list_names,
+)
 
 _NOT_INSIDE = r"(?<![A-Za-z0-9_-])"
 _ENDS = r"(?![A-Za-z0-9_-])"
@@ -41,14 +51,16 @@ def _make_chosen(name: str, hints: tuple[str, ...], form: str) -> SecretPattern:
     return SecretPattern(name, hints, re.compile(form), is_chosen=True)
 
 
+PRIVATE_KEY = _make_exact(
+    "private_key",
+    ("private key-----",),
+    # Its body has no run of five dashes, so that no text is matched twice. A mention without a body is no secret.
+    # A key of 8,192 bits has 6,400 characters.
+    r"(?P<secret>-----BEGIN [A-Z ]{0,30}PRIVATE KEY-----(?=[\w\s\\:,.-]{0,200}?[A-Za-z0-9+/]{32})"
+    r"(?:[A-Za-z0-9+/=\s\\:,.]|-(?!----)){0,65536}(?:-----END [A-Z ]{0,30}PRIVATE KEY-----)?)",
+)
 PATTERNS = (
-    _make_exact(
-        "private_key",
-        ("private key-----",),
-        # Its body has no run of five dashes, so that no text is matched twice. A mention without a body is no secret.
-        r"(?P<secret>-----BEGIN [A-Z ]{0,30}PRIVATE KEY-----(?=[\w\s\\:,.-]{0,200}?[A-Za-z0-9+/]{32})"
-        r"(?:[A-Za-z0-9+/=\s\\:,.]|-(?!----)){0,4000}(?:-----END [A-Z ]{0,30}PRIVATE KEY-----)?)",
-    ),
+    PRIVATE_KEY,
     _make_token("aws_access_key_id", ("akia", "asia"), r"(?:AKIA|ASIA)[A-Z0-9]{16}"),
     _make_exact(
         "aws_secret_access_key",
@@ -80,7 +92,7 @@ PATTERNS = (
     _make_token("tencent_secret_id", ("akid",), r"AKID[A-Za-z0-9]{32}"),
     _make_token("sendgrid_key", ("sg.",), r"SG\.[A-Za-z0-9_-]{16,32}\.[A-Za-z0-9_-]{32,64}"),
     _make_token("telegram_bot_token", (":aa",), r"\d{8,10}:AA[A-Za-z0-9_-]{30,40}"),
-    _make_token("jwt", ("eyj",), r"eyJ[A-Za-z0-9_-]{10,512}\.eyJ[A-Za-z0-9_-]{10,3000}\.[A-Za-z0-9_-]{16,700}"),
+    _make_token("jwt", ("eyj",), r"eyJ[A-Za-z0-9_-]{10,}+\.eyJ[A-Za-z0-9_-]{10,}+\.[A-Za-z0-9_-]{16,}+"),
     SecretPattern(
         "connection_string",
         ("://",),
@@ -97,14 +109,14 @@ PATTERNS = (
         "password",
         list_names(PASSWORD),
         # OLDPWD is a folder.
-        rf"(?i:(?<![a-z])pwd|(?!pwd)(?:{PASSWORD})){_NAME_ENDS}(?::|=|：|＝|\bis\b)\s{{0,8}}"
+        rf"{PASSWORD_NAME}(?<!(?i:[a-z]pwd)){_NAME_ENDS}(?::|=|：|＝|\bis\b)\s{{0,8}}"
         rf"{QUOTE}?(?P<secret>{_VALUE})",
     ),
     _make_chosen(
         "named_key",
         ("key", "token", "secret"),
-        r"(?i:(?<![a-z])(?:api|access|auth|account|client|private|signing|encryption|app|refresh|session|bot)"
-        rf"[_ -]?(?:key|token|secret)|(?<![a-z])(?:secret|token)(?:[_-]?key)?){_NAME_ENDS}(?::|=|：|＝)\s{{0,8}}"
+        rf"(?i:(?<![a-z])(?:{KEY_KINDS})[_ -]?(?:key|token|secret)|(?<![a-z])(?:secret|token)(?:[_-]?key)?)"
+        rf"{_NAME_ENDS}(?::|=|：|＝)\s{{0,8}}"
         rf"{QUOTE}?(?P<secret>[A-Za-z0-9_./+=~-]{{16,256}})",
     ),
     _make_chosen(
@@ -129,12 +141,12 @@ PLACEHOLDER: re.Pattern[str] = re.compile(
     | \*{3} | x{4} | X{4} | \.{3} | …
     | (?i: ^(?:your|my|some|the|test|dummy|fake|sample|changeme|change_me|placeholder|redacted|masked|hidden) )
     | (?i: example | placeholder )
-    | (?i: ^(?:sha|md|aes|rsa|des|hmac|hs|rs|es|base|utf|bcrypt|scrypt|argon|ed|x|pbkdf|pkcs)-?\d{1,5}\w{0,6}$ )
+    | (?i: ^(?:METHOD)\w{0,9}$ )
     | (?i: ^(?:pass(?:word|wd|phrase)?|pwd|secret|token|key|string|null|none|true|false|required|optional)\d{0,3}$ )
     | (?i: ^(?:os|process|env|self|config|settings|request|args|options|ctx|data|params)[.\[] )
     | ^knowledge-\d{8}-[0-9a-f]{4,}$
     | ^https?://
-    """,
+    """.replace("METHOD", METHOD),
     re.VERBOSE,
 )
 
@@ -149,13 +161,12 @@ MEASURE = (
 )
 # How passwords are kept and made safe is no password.
 _NO_METHOD = (
-    r"(?!(?i:sha|md5|aes|rsa|des|hmac|hs\d|rs\d|es\d|bcrypt|scrypt|argon|pbkdf|pkcs|utf|base\d|ed\d|x509|ssl|tls"
-    r"|oauth|jwt"
-    r"|1password|keepass|bitwarden|lastpass|vault|https?:|knowledge-|[a-z_]{2,32}\())"
+    rf"(?!(?i:{METHOD}|ssl|tls|oauth|jwt|1password|keepass|bitwarden|lastpass|vault|https?:|knowledge-"
+    r"|[a-z_]{2,32}\())"
 )
 _SECRET_ZH = f"(?:{PASSWORD_ZH}|{KEY_ZH}|{ONE_TIME_CODE_ZH})"
 _KEY = (
-    r"(?:(?<![a-z])(?:api|access|auth|account|client|private|app|bot|license)[_ -]?(?:key|token|secret)"
+    rf"(?:(?<![a-z])(?:{KEY_KINDS})[_ -]?(?:key|token|secret)"
     r"|(?<![a-z])(?:tokens?|secret(?:[_ -]?key)?)(?![a-z_])|"
     f"{KEY_ZH})"
 )
@@ -198,11 +209,17 @@ def _has_check_digit(number: str) -> bool:
 
 
 SPOKEN_PATTERNS = (
-    _make_exact(
-        "password",
-        (*list_names(PASSWORD, PASSWORD_ZH, ONE_TIME_CODE_ZH), "pin"),
-        rf"(?:(?i:\b(?:{PASSWORD})s?)(?=[\s:：=＝])|\bPIN\b|\b[Pp]in(?= ?(?:code|码))"
-        rf"|{PASSWORD_ZH}|{ONE_TIME_CODE_ZH}){_IS}{QUOTE}?+{MEASURE}{_NO_METHOD}(?P<secret>{_FIGURE_OR_SIGN}[!-~]{{4,256}})",
+    *(
+        _make_exact(
+            "password",
+            hints,
+            rf"(?:{name}){_IS}{QUOTE}?+{_FIGURE_OR_SIGN}{MEASURE}{_NO_METHOD}(?P<secret>[!-~]{{4,256}})",
+        )
+        for hints, name in (
+            (list_names(PASSWORD), rf"{PASSWORD_WORD}[Ss]?(?=[\s:：=＝])"),
+            (("pin",), r"P(?<!\w.)IN\b|[Pp](?<!\w.)in(?= ?(?:code|码))"),
+            (list_names(PASSWORD_ZH, ONE_TIME_CODE_ZH), f"{PASSWORD_ZH}|{ONE_TIME_CODE_ZH}"),
+        )
     ),
     _make_exact(
         "password",
@@ -247,20 +264,21 @@ SPOKEN_PATTERNS = (
         list_names(PASSWORD_ZH, KEY_ZH, ONE_TIME_CODE_ZH),
         # Only such characters may come between the cue and the value.
         rf"{_SECRET_ZH}(?=[\u3400-\u9fff\s:：=＝\"'`“”‘’「]{{1,25}}[!-~])[\u3400-\u9fff\s]{{0,12}}?(?:用|是|为|為|成|改|换|換|填|[:：=＝])[\u3400-\u9fff\s:：=]{{0,8}}?"
-        rf"{QUOTE}?+{MEASURE}{_NO_METHOD}(?P<secret>(?<![!-~]){_FIGURE_OR_SIGN}[!-~]{{4,256}})",
+        rf"{QUOTE}?+(?<![!-~]){_FIGURE_OR_SIGN}{MEASURE}{_NO_METHOD}(?P<secret>[!-~]{{4,256}})",
     ),
     _make_exact(
         # «The password for the mail is …», «the password of the staging db is …»
         "password",
         list_names(PASSWORD),
-        rf"(?i:\b(?:{PASSWORD})s?) (?:for|of|to|on|at|in)(?: [\w'’./@-]{{1,40}}){{1,6}}?"
-        rf" ?(?:is|are|was|=|:) {{0,4}}{QUOTE}?+{MEASURE}{_NO_METHOD}(?P<secret>{_FIGURE_OR_SIGN}[!-~]{{4,256}})",
+        rf"{PASSWORD_WORD}[Ss]? (?:for|of|to|on|at|in)(?: [\w'’./@-]{{1,40}}){{1,6}}?"
+        rf" ?(?:is|are|was|=|:) {{0,4}}{QUOTE}?+{_FIGURE_OR_SIGN}{MEASURE}{_NO_METHOD}(?P<secret>[!-~]{{4,256}})",
     ),
     _make_exact(
         # «I like … as my password», «the word … as passphrase»
         "password",
         list_names(PASSWORD),
-        rf"(?<![!-~]){_NO_METHOD}(?P<secret>{_FIGURE_OR_SIGN}[!-~]{{6,64}}|[A-Za-z]{{20,64}})[\"'”’」]?"
+        rf"(?<![!-~])(?:{_FIGURE_OR_SIGN}|(?=[A-Za-z]{{20}})){_NO_METHOD}"
+        rf"(?P<secret>{_FIGURE_OR_SIGN}[!-~]{{6,64}}|[A-Za-z]{{20,64}})[\"'”’」]?"
         r" (?i:as|to be) (?i:(?:my|our|the|a|your|his|her|their) )?(?:\w{1,20} ){0,2}?"
         rf"(?i:(?:{PASSWORD})s?)\b(?! (?i:manager|rules?|polic|fields?|hash|reset|prompt))",
     ),
@@ -285,7 +303,7 @@ SPOKEN_PATTERNS = (
         "named_key",
         ("key", "token", "secret", *list_names(KEY_ZH)),
         rf"(?i:{_KEY}){QUOTE}?\s{{0,4}}(?:{_SAYS}\s{{0,4}}){{0,4}}+{QUOTE}?+"
-        rf"{MEASURE}{_NO_METHOD}{_FIGURE_AND_LETTER}"
+        rf"{_FIGURE_AND_LETTER}{MEASURE}{_NO_METHOD}"
         # A full stop behind it ends the sentence.
         r"(?P<secret>[A-Za-z0-9_./+=~-]{7,255}[A-Za-z0-9_/+=~-])",
     ),
@@ -303,13 +321,21 @@ SPOKEN_PATTERNS = (
         r"(?:用|以|是)\s{0,2}[A-Za-z][A-Za-z0-9_.@-]{1,40}[/:]"
         rf"(?P<secret>{_FIGURE_OR_SIGN}[^\s/:，。；\u3400-\u9fff]{{4,64}})(?=\s?(?:去|来)?登[录陆錄])",
     ),
-    _make_exact(
+    *(
         # «The password, well, hunter2», 密码嗯就是 hunter2
-        "password",
-        (*list_names(PASSWORD, PASSWORD_ZH, ONE_TIME_CODE_ZH), "禁码", "门码", "锁码"),
-        rf"(?:(?i:\b(?:{PASSWORD})\b)|{PASSWORD_ZH}|{ONE_TIME_CODE_ZH}|门禁码|开门码|[开解]锁码)"
-        rf"(?:{PAUSE}?{SPOKEN}){{0,6}}{PAUSE}?{QUOTE}?{MEASURE}{_NO_METHOD}"
-        rf"(?P<secret>(?<![!-~])(?:{_FIGURE_AND_LETTER}[!-~]{{5,256}}|{FIGURES}))",
+        _make_exact(
+            "password",
+            hints,
+            rf"(?:{name})(?:{PAUSE}?{SPOKEN}){{0,6}}{PAUSE}?{QUOTE}?(?=[!-~]{{0,64}}\d){MEASURE}{_NO_METHOD}"
+            rf"(?P<secret>(?<![!-~])(?:{_FIGURE_AND_LETTER}[!-~]{{5,256}}|{FIGURES}))",
+        )
+        for hints, name in (
+            (list_names(PASSWORD), rf"{PASSWORD_WORD}\b"),
+            (
+                (*list_names(PASSWORD_ZH, ONE_TIME_CODE_ZH), "禁码", "门码", "锁码"),
+                rf"{PASSWORD_ZH}|{ONE_TIME_CODE_ZH}|门禁码|开门码|[开解]锁码",
+            ),
+        )
     ),
     _make_exact(
         "totp_seed",
