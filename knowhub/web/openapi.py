@@ -82,9 +82,9 @@ _QUERY_PARAMETERS = {
 }
 _HEADERS = {
     "X-Request-ID": "The id of the request, as it was sent or new.",
-    "X-Operation-Id": "The operation that this write made.",
+    "X-Operation-Id": "The operation that this write made, if it made one.",
     "ETag": "The version of the row, in quotes.",
-    "Location": "The path of the new row.",
+    "Location": "The path of the row.",
     "Retry-After": "Seconds to wait before the next try.",
 }
 _TEXT = {"type": "string"}
@@ -93,7 +93,8 @@ _FILE = {"type": "string", "format": "binary"}
 
 _COMPONENT = "#/components/schemas/{model}"
 _ERRORS = (401, 403, 429, 431, 503)
-_ERRORS_OF_WRITES = (400, 408, 409, 413, 415, 422, 507)
+_ERRORS_OF_BODIES = (400, 408, 413, 415, 422)
+_ERRORS_OF_WRITES = (409, 507)
 
 
 class _ModelSchemas(GenerateJsonSchema):
@@ -131,8 +132,10 @@ def list_errors(route: Route) -> set[int]:
     if route.keywords_in_path:
         # A name may be that of several keywords.
         statuses.add(409)
-    if route.method != "GET":
+    if _is_write(route):
         statuses.update(_ERRORS_OF_WRITES)
+    if route.method != "GET":
+        statuses.update(_ERRORS_OF_BODIES)
     elif route.call is not None:
         statuses.add(HTTPStatus.UNPROCESSABLE_ENTITY)
     if route.param_convertors:
@@ -140,6 +143,37 @@ def list_errors(route: Route) -> set[int]:
     if is_open(route.path):
         statuses.remove(HTTPStatus.UNAUTHORIZED)
     return statuses
+
+
+def _is_write(route: Route) -> bool:
+    """Return whether a route may write."""
+    return route.method != "GET" and not route.declared.get("is_read_only", False)
+
+
+def list_headers(route: Route, status: int) -> Sequence[str]:
+    """List the headers of a successful answer, beside those of all answers.
+
+    They follow from the answer's model: a write with an `operation_id` names it in a header too, a row with a `version`
+    has it as `ETag`, and a route that creates such a row says where it is.
+    """
+    declared = route.declared.get("headers", {})
+    if status in declared:
+        return declared[status]
+    fields = _list_fields(route.answers[status])
+    has_version = fields.get("version") is int
+    return [
+        *(["X-Operation-Id"] if "operation_id" in fields and _is_write(route) else []),
+        *(["ETag"] if has_version else []),
+        *(["Location"] if has_version and HTTPStatus.CREATED in route.answers else []),
+    ]
+
+
+def _list_fields(answer: DeclaredAnswer) -> Mapping[str, Any]:
+    """Return the fields of an answer, with their types."""
+    if isinstance(answer, TextAnswer):
+        return {}
+    model = answer[0] if isinstance(answer, tuple) else answer
+    return {name: field.annotation for name, field in model.model_fields.items()}
 
 
 def _build(app: FastAPI, groups: Sequence[Routes]) -> dict[str, Any]:
@@ -246,12 +280,7 @@ def _describe_answer(
     answer: DeclaredAnswer,
     schemas: Mapping[str, Any],
 ) -> dict[str, Any]:
-    is_write = route.method != "GET"
-    names = ["X-Request-ID"]
-    if status < HTTPStatus.BAD_REQUEST:
-        names += ["X-Operation-Id"] if is_write else ["ETag"] if route.param_convertors else []
-    if status == HTTPStatus.CREATED:
-        names.append("Location")
+    names = ["X-Request-ID", *list_headers(route, status)]
     if isinstance(answer, TextAnswer):
         content: dict[str, Any] = {
             media_type: {"schema": _FILE if answer.is_file else _TEXT} for media_type in answer.media_types

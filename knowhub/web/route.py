@@ -194,6 +194,10 @@ class Declared(TypedDict, total=False):
     media_types: tuple[str, ...]
     # Whether the body may have KNOWHUB_MAX_BATCH_BODY_BYTES.
     is_large: bool
+    # Whether it writes nothing, although it is no GET.
+    is_read_only: bool
+    # The headers of an answer by its status, where its model does not tell them (`openapi.py:list_headers`).
+    headers: Mapping[int, Sequence[str]]
 
 
 class Route(StarletteRoute):

@@ -10,6 +10,9 @@ from knowhub.web.schemas.parts import CallerIds, OperationAnswer
 
 routes = Routes("/api/admin/keys", "keys", "API keys, their holders and roles.")
 
+# No route reads a key or changes a version of it.
+_HEADERS = ("X-Operation-Id",)
+
 
 @routes.add(
     "POST",
@@ -25,6 +28,7 @@ routes = Routes("/api/admin/keys", "keys", "API keys, their holders and roles.")
             "expires_at": "2099-12-31",
         },
     },
+    headers={201: _HEADERS},
 )
 async def create_key(call: WriteCall, sent: KeyBody) -> Response:
     """Create a key for a user, an agent or both. Its text is answered once and stored nowhere."""
@@ -50,7 +54,7 @@ async def list_keys(call: Call) -> Response:
     return answer_list(results)
 
 
-@routes.add("POST", "/{key_id}/rotate", {200: shapes.IssuedKeyAnswer}, summary="Replace a key")
+@routes.add("POST", "/{key_id}/rotate", {200: shapes.IssuedKeyAnswer}, summary="Replace a key", headers={200: _HEADERS})
 async def rotate_key(call: WriteCall, key_id: str) -> Response:
     """Create a key with the same rights. The old key is invalid at once."""
     call, identity = await _in_account_of(call, key_id), call.hub.identity

@@ -65,6 +65,7 @@ _PREFERENCE = "ctx://default/users/li/memories/preferences/report-language"
         },
     },
     is_large=True,
+    headers={201: ("X-Operation-Id", "Location")},
 )
 async def commit_session(call: WriteCall, sent: schemas.CommitBody) -> Response:
     """Store a session word for word, with the memories found in it, in one operation.
@@ -191,6 +192,7 @@ async def get_outbox(call: Call) -> Response:
     summary="Try a dead letter again",
     examples={"once more": {}},
     is_body_optional=True,
+    headers={200: ()},
 )
 async def retry_event(call: Call, event_id: str, sent: Body) -> Response:
     """Try an event that failed for good once more, as a new event."""
@@ -286,6 +288,7 @@ async def unlink_nodes(call: WriteCall, sent: edits.UnrelateBody | edits.UnlinkP
     {200: edits.ReadBatchAnswer},
     summary="Read a layer of several memories",
     examples={"two overviews": {"uris": [_PREFERENCE, "ctx://default/users/li/memories/profile"], "user_id": "li"}},
+    is_read_only=True,
 )
 async def read_memories(call: Call, sent: edits.ReadBatchBody) -> Response:
     """Read the same layer of up to 100 memories. What the caller does not see is `missing`."""

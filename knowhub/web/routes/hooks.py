@@ -32,6 +32,7 @@ _NOT_LOCAL = "a file is read only for a caller on this machine; send the lines a
         },
     },
     is_large=True,
+    headers={200: ("X-Operation-Id",)},
 )
 async def run_hook(call: Call, sent: HookPayload, params: AddressedCallerIds, host: str, event: str) -> Response:
     """Recall for an agent when a session starts and when a prompt is sent; commit the transcript when it stops.

@@ -123,6 +123,8 @@ async def tree_metrics(call: Call) -> Response:
     summary="Propose how to tidy the tree",
     examples={"all of it": {}, "one branch": {"scope_id": KEYWORD_ID}},
     is_body_optional=True,
+    is_read_only=True,
+    errors=(409,),
 )
 async def reorganize_keywords(call: Call, sent: schemas.ReorganizeBody, params: WaitParams) -> Response:
     """Make a plan of moves, merges, descriptions and splits, and change nothing."""
@@ -257,7 +259,13 @@ async def get_path(call: Call, keyword_id: KeywordId) -> Response:
     return answer_text_list(await call.hub.keywords.tree.get_path(call.ctx, keyword_id))
 
 
-@routes.add("GET", "/{keyword_id}/subtree", {200: shapes.Subtree}, summary="A keyword with everything below it")
+@routes.add(
+    "GET",
+    "/{keyword_id}/subtree",
+    {200: shapes.Subtree},
+    summary="A keyword with everything below it",
+    headers={200: ()},
+)
 async def get_subtree(call: Call, keyword_id: KeywordId, params: schemas.SubtreeParams) -> Response:
     """Read a keyword with nested `children_nodes`, `depth` levels deep. 422 if there are more than 10,000 keywords."""
     return answer_json(await call.hub.keywords.tree.get_subtree(call.ctx, keyword_id, params.depth))

@@ -65,6 +65,7 @@ async def list_resources(call: Call, params: schemas.ResourceListParams) -> Resp
     {200: schemas.ReadResource},
     summary="Read a resource",
     errors=(409, 507),
+    headers={200: ("ETag", "X-Operation-Id")},
 )
 async def get_resource(call: Call, resource_id: str, params: schemas.ResourceParams) -> Response:
     """Read a resource. `ETag` is its version. With `reveal` the answer has its sealed text too.

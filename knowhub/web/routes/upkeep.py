@@ -110,7 +110,7 @@ async def get_job(call: Upkeep, job_id: str) -> Response:
     return answer_json(_job(await call.hub.operations.jobs.get(call.ctx.account, job_id)))
 
 
-@routes.add("DELETE", "/api/jobs/{job_id}", {200: shapes.JobAnswer}, summary="Cancel a job")
+@routes.add("DELETE", "/api/jobs/{job_id}", {200: shapes.JobAnswer}, summary="Cancel a job", is_read_only=True)
 async def cancel_job(call: Upkeep, job_id: str) -> Response:
     """Cancel a job. A finished job stays as it is."""
     return answer_json(_job(await call.hub.operations.jobs.cancel(call.ctx.account, job_id)))
