@@ -46,7 +46,7 @@ _ORDER = (
     "context",
     "operations",
     "admin",
-    "upkeep",
+    "maintenance",
 )
 
 
@@ -132,7 +132,7 @@ def _guard(app: FastAPI, settings: Settings, clock: Clock) -> None:
     )
     if settings.max_concurrent_requests:
         # After the body: a request whose body arrives slowly must not take a slot.
-        app.add_middleware(ConcurrencyLimit, most=settings.max_concurrent_requests)
+        app.add_middleware(ConcurrencyLimit, max_running=settings.max_concurrent_requests)
     app.add_middleware(RequestGuard, rules=rules)
     allowed = RateLimits(settings.rate_limit_per_minute, settings.writes_per_day)
     if allowed != RateLimits(0, 0):

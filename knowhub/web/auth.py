@@ -9,7 +9,7 @@ from knowhub.core.errors import Forbidden, KnowHubError
 from knowhub.core.request_context import RequestContext, Role, share_nothing_by_default
 from knowhub.identity.decisions import context_for
 from knowhub.identity.model import AuthenticatedCaller
-from knowhub.web.middleware import answer_problem
+from knowhub.web.error_responses import ProblemKind, Refusal, answer_refusal
 from knowhub.web.schemas.parts import CallerIds
 
 CALLER = "knowhub.caller"
@@ -18,12 +18,12 @@ API_KEY_HEADER = "X-API-Key"
 _OPEN = frozenset({"/", "/health", "/ready", "/version", "/docs", "/openapi.json"})
 _ASSETS = "/docs/assets/"
 _BEARER = b"bearer "
-_CHALLENGE = ((b"www-authenticate", b"Bearer"),)
-_LATER = ((b"retry-after", b"1"),)
+_CHALLENGE = {"WWW-Authenticate": "Bearer"}
 _MISSING = f"send a key, as `{API_KEY_HEADER}: KEY` or `Authorization: Bearer KEY`"
 # The same text for each case: a caller must not learn which keys exist or existed.
 _INVALID = "this key opens nothing: it is unknown, has expired or was revoked"
 _SEVERAL = "the request brings different keys; send one of them"
+_KEYS_UNREADABLE = Refusal(ProblemKind.UNAVAILABLE, "the keys cannot be read at present")
 _FIRST_STEPS = (
     "nobody can call yet: set KNOWHUB_ROOT_KEY, or make a key on this machine with "
     "`knowhub keys create --role admin --user-id NAME`, for the same data directory"
@@ -48,7 +48,7 @@ class AuthMiddleware:
             return
         sent = _read_keys(scope)
         if len(sent) != 1:
-            await answer_problem(send, scope, (401, "unauthorized", _SEVERAL if sent else _MISSING), _CHALLENGE)
+            await answer_refusal(send, scope, _refuse(_SEVERAL if sent else _MISSING))
             return
         hub: Hub = scope["app"].state.hub
         try:
@@ -56,10 +56,10 @@ class AuthMiddleware:
         except (KnowHubError, OSError) as problem:
             # Without the log, revoked keys are unknown.
             _log.error("keys_unreadable", error=repr(problem))
-            await answer_problem(send, scope, (503, "unavailable", "the keys cannot be read at present"), _LATER)
+            await answer_refusal(send, scope, _KEYS_UNREADABLE)
             return
         if caller is None:
-            await answer_problem(send, scope, (401, "unauthorized", _INVALID), _CHALLENGE)
+            await answer_refusal(send, scope, _refuse(_INVALID))
             return
         scope[CALLER] = caller
         await self._app(scope, receive, send)
@@ -115,6 +115,10 @@ async def log_first_steps(hub: Hub) -> None:
     """Log how to create a key if there is none yet."""
     if hub.settings.auth == "api-key" and not await hub.identity.can_anybody_call():
         _log.warning("no_key_yet", detail=_FIRST_STEPS)
+
+
+def _refuse(detail: str) -> Refusal:
+    return Refusal(ProblemKind.UNAUTHORIZED, detail, _CHALLENGE)
 
 
 def _read_keys(scope: Scope) -> set[bytes]:

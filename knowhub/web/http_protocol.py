@@ -5,13 +5,12 @@ import re
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
-from http import HTTPStatus
 from typing import Any, Final
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
-from knowhub.web.error_responses import problem
-from knowhub.web.middleware import READING
+from knowhub.web.error_responses import ProblemKind, problem, title_of
+from knowhub.web.middleware import SAFE_METHODS
 from knowhub.web.request_guard import HAS_ARRIVED
 
 _REQUEST_LINE: Final = re.compile(rb"[A-Z]{1,20} (/[^ \r\n]*) HTTP/1\.[01]\r\n")
@@ -90,7 +89,7 @@ class HttpProtocol(HttpToolsProtocol):
         self._is_in_body = False
         self._deadline: asyncio.TimerHandle | None = None
         # What a callback below found wrong; the parser itself knows only that it cannot read on.
-        self._fault: tuple[int, str, str] = (400, "malformed-request", _UNREADABLE)
+        self._fault: tuple[ProblemKind, str] = (ProblemKind.MALFORMED_REQUEST, _UNREADABLE)
         self._is_refused = False
         self._discarded_bytes = 0
 
@@ -103,7 +102,8 @@ class HttpProtocol(HttpToolsProtocol):
         while start < len(data) and not self._is_refused:
             room = self._limits.max_bytes - self._pending_bytes
             if room <= 0:
-                self._refuse(431, "headers-too-large", f"{_HEAD} has at most {self._limits.max_bytes} bytes")
+                detail = f"{_HEAD} has at most {self._limits.max_bytes} bytes"
+                self._refuse(ProblemKind.HEADERS_TOO_LARGE, detail)
                 break
             piece = data[start : start + room]
             start += len(piece)
@@ -135,7 +135,7 @@ class HttpProtocol(HttpToolsProtocol):
     def on_message_begin(self) -> None:
         """Begin a request."""
         if len(self.pipeline) >= MAX_SENT_AHEAD:
-            self._fault = (400, "malformed-request", _SENT_AHEAD)
+            self._fault = (ProblemKind.MALFORMED_REQUEST, _SENT_AHEAD)
             raise ValueError(_SENT_AHEAD)
         super().on_message_begin()
         self._fields = self._discarded_bytes = 0
@@ -146,7 +146,7 @@ class HttpProtocol(HttpToolsProtocol):
         self._fields += 1
         if self._fields > self._limits.max_fields:
             detail = f"a request has at most {self._limits.max_fields} headers"
-            self._fault = (431, "headers-too-large", detail)
+            self._fault = (ProblemKind.HEADERS_TOO_LARGE, detail)
             raise ValueError(detail)
         if self._is_in_head:
             super().on_header(name, value)
@@ -165,7 +165,7 @@ class HttpProtocol(HttpToolsProtocol):
     def on_body(self, body: bytes) -> None:
         """Take in data of a body; throw it away where nobody reads it, or where its request is answered already."""
         self._pending_bytes = 0
-        if self.cycle.response_complete or self.cycle.scope["method"] in READING:
+        if self.cycle.response_complete or self.cycle.scope["method"] in SAFE_METHODS:
             self._discard(len(body))
         else:
             super().on_body(body)
@@ -185,9 +185,10 @@ class HttpProtocol(HttpToolsProtocol):
             # Nothing is read on while another request is answered, which may take longer.
             self._deadline = self.loop.call_later(self._limits.arrival_s, self._give_up)
             return
-        self._refuse(408, "request-timeout", f"{_HEAD} must arrive within {self._limits.arrival_s:g} seconds")
+        detail = f"{_HEAD} must arrive within {self._limits.arrival_s:g} seconds"
+        self._refuse(ProblemKind.REQUEST_TIMEOUT, detail)
 
-    def _refuse(self, status: int, kind: str, detail: str) -> None:
+    def _refuse(self, kind: ProblemKind, detail: str) -> None:
         """Answer that the request is not read, and hang up; what the client still sends is thrown away for a moment."""
         self._is_refused = True
         self._stop_waiting()
@@ -195,7 +196,7 @@ class HttpProtocol(HttpToolsProtocol):
             return
         cycle: RequestResponseCycle | None = self.cycle
         if cycle is None or cycle.response_complete or not cycle.response_started:
-            self.transport.write(self._answer(status, kind, detail))
+            self.transport.write(self._answer(kind, detail))
         if cycle is not None and not cycle.response_complete:
             # Nobody reads on: the rest of this request, or of one before it, is not to be had.
             cycle.disconnected = True
@@ -203,11 +204,10 @@ class HttpProtocol(HttpToolsProtocol):
         self.transport.write_eof()
         self.loop.call_later(_LINGER_S, self.transport.close)
 
-    def _answer(self, status: int, kind: str, detail: str) -> bytes:
-        body, media_type = problem(status, kind, detail, "")
-        phrase = HTTPStatus(status).phrase.encode()
+    def _answer(self, kind: ProblemKind, detail: str) -> bytes:
+        body, media_type = problem(kind, detail, "")
         head = [
-            b"HTTP/1.1 %d %s" % (status, phrase),
+            b"HTTP/1.1 %d %s" % (kind.status, title_of(kind.status).encode()),
             *(b"%s: %s" % header for header in self.server_state.default_headers),
             b"content-type: " + media_type.encode(),
             b"content-length: %d" % len(body),

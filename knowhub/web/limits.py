@@ -12,9 +12,10 @@ from knowhub.core.allowances import Allowance, DailyCounts, TokenBuckets
 from knowhub.core.clock import Clock
 from knowhub.core.errors import TooManyRequests
 from knowhub.web.auth import name_caller
+from knowhub.web.error_responses import ProblemKind, Refusal, answer_refusal
 from knowhub.web.json_rpc import COUNT_WRITE
 from knowhub.web.json_rpc import PATH as MCP_PATH
-from knowhub.web.middleware import READING, answer_problem
+from knowhub.web.middleware import SAFE_METHODS
 
 _LIMITED = "/api/"
 _MINUTE_S = 60.0
@@ -58,12 +59,12 @@ class RateLimiter:
             return
         who = name_caller(scope)
         if who is not None:
-            is_write = scope["method"] not in READING and path != MCP_PATH
+            is_write = scope["method"] not in SAFE_METHODS and path != MCP_PATH
             refused = await self._refuse(who, is_write=is_write)
             if refused is not None:
                 detail, wait_s = refused
-                headers = ((b"retry-after", b"%d" % math.ceil(wait_s)),)
-                await answer_problem(send, scope, (429, "too-many-requests", detail), headers)
+                headers = {"Retry-After": str(math.ceil(wait_s))}
+                await answer_refusal(send, scope, Refusal(ProblemKind.TOO_MANY_REQUESTS, detail, headers))
                 return
             scope[COUNT_WRITE] = partial(self._count_write, who)
         await self._app(scope, receive, send)

@@ -13,9 +13,10 @@ from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from knowhub.web.auth import name_caller
+from knowhub.web.error_responses import ProblemKind, Refusal, answer_refusal
 from knowhub.web.json_rpc import EDGE_BYTES, is_mcp, read_id
 from knowhub.web.json_text import JsonLimits, find_excess_in_turns
-from knowhub.web.middleware import READING, answer_problem
+from knowhub.web.middleware import SAFE_METHODS
 
 BODY: Final = "knowhub.body"
 BODY_HASH: Final = "knowhub.body_hash"
@@ -81,7 +82,7 @@ class RequestGuard:
         if not scope["path"].isprintable() and _CONTROLS.search(scope["path"]):
             await _refuse_path(scope, send)
             return
-        if scope["method"] in READING:
+        if scope["method"] in SAFE_METHODS:
             await self._app(scope, receive, send)
             return
         headers = dict(scope["headers"])
@@ -95,10 +96,9 @@ class RequestGuard:
             scope[BODY] = body
             if len(body) > _HANDLED_AT_ONCE and b"idempotency-key" in headers:
                 scope[BODY_HASH] = await asyncio.to_thread(sha256, body)
-        except _Refusal as refusal:
+        except _Refused as refused:
             rpc_id = read_id(buffer.beginning, buffer.end) if is_mcp(scope["path"]) else None
-            problem = (refusal.status, refusal.kind, refusal.detail)
-            await answer_problem(send, scope, problem, refusal.headers, rpc_id=rpc_id)
+            await answer_refusal(send, scope, refused.refusal, rpc_id)
         except ClientDisconnect:
             return
         else:
@@ -109,7 +109,7 @@ class RequestGuard:
     async def _read(
         self, scope: Scope, announced: bytes, receive: Receive, share: "_Share", body: "_BodyBuffer"
     ) -> bytes:
-        """Read a body. Raises _Refusal, and ClientDisconnect if it was broken off.
+        """Read a body. Raises _Refused, and ClientDisconnect if it was broken off.
 
         Nothing is held of a body that is too large, or that there is no room for. It is read to its end where the
         connection ends with the answer: a client that is still writing would not see the answer. Where the connection
@@ -141,29 +141,29 @@ class RequestGuard:
                         break
         except TimeoutError:
             detail = f"a request must arrive within {self._rules.arrival_s:g} seconds"
-            raise _Refusal(408, "request-timeout", detail, ((b"connection", b"close"),)) from None
+            raise _Refused(ProblemKind.REQUEST_TIMEOUT, detail, {"Connection": "close"}) from None
         if refusal is not None:
-            raise _Refusal(503, "unavailable", refusal, ((b"retry-after", b"1"),))
+            raise _Refused(ProblemKind.UNAVAILABLE, refusal)
         if size > limit:
             more = " or more" if size > _DRAINED_BYTES else ""
-            raise _Refusal(413, "too-large", f"a body here is at most {limit} bytes; this has {size}{more}")
+            raise _Refused(ProblemKind.TOO_LARGE, f"a body here is at most {limit} bytes; this has {size}{more}")
         return body.join() if size <= _HANDLED_AT_ONCE else await asyncio.to_thread(body.join)
 
     async def _check(self, path: str, headers: Mapping[bytes, bytes], body: bytes) -> None:
-        """Raise _Refusal if the route could not read the body."""
+        """Raise _Refused if the route could not read the body."""
         lines = self._rules.lines.get(path)
         wanted = lines or _JSON
         sent = headers.get(b"content-type", b"").split(b";")[0].strip().lower().decode("latin-1")
         if sent not in wanted:
             detail = f"send {' or '.join(wanted)}, not {sent or 'a body without a content type'}"
-            raise _Refusal(415, "unsupported-media-type", detail)
+            raise _Refused(ProblemKind.UNSUPPORTED_MEDIA_TYPE, detail)
         encoding = headers.get(b"content-encoding", b"identity").strip().lower()
         if encoding != b"identity":
             detail = f"send the body as it is, not encoded as {encoding.decode('latin-1')}"
-            raise _Refusal(415, "unsupported-media-type", detail)
+            raise _Refused(ProblemKind.UNSUPPORTED_MEDIA_TYPE, detail)
         excess = None if lines else await find_excess_in_turns(body, self._rules.json, self._measuring)
         if excess is not None:
-            raise _Refusal(422, "invalid-input", f"body: {excess}")
+            raise _Refused(ProblemKind.INVALID_INPUT, f"body: {excess}")
 
 
 @dataclass(slots=True)
@@ -198,15 +198,12 @@ class _BodyBuffer:
         return b"".join([*self._parts, bytes(self._last)])
 
 
-class _Refusal(Exception):
-    """Why a request is not handed to its route: the parts of the problem that is answered."""
+class _Refused(Exception):
+    """A request is not handed to its route."""
 
-    def __init__(self, status: int, kind: str, detail: str, headers: tuple[tuple[bytes, bytes], ...] = ()) -> None:
+    def __init__(self, kind: ProblemKind, detail: str, headers: Mapping[str, str] | None = None) -> None:
         super().__init__(detail)
-        self.status = status
-        self.kind = kind
-        self.detail = detail
-        self.headers = headers
+        self.refusal = Refusal(kind, detail, headers or {})
 
 
 @dataclass(slots=True)
@@ -253,8 +250,8 @@ async def _refuse_path(scope: Scope, send: Send) -> None:
     Routes are matched by patterns that end in `$`, which fits before a line break too: two paths would name one row.
     """
     if scope["path"].startswith(_RESOURCES):
-        refusal = 422, "invalid-input", "resource_id: must not hold control characters"
-        await answer_problem(send, scope, refusal, field="resource_id")
+        detail = "resource_id: must not hold control characters"
+        await answer_refusal(send, scope, Refusal(ProblemKind.INVALID_INPUT, detail, field="resource_id"))
         return
     detail = "there is nothing at a path that holds control characters; see /docs"
-    await answer_problem(send, scope, (404, "not-found", detail))
+    await answer_refusal(send, scope, Refusal(ProblemKind.NOT_FOUND, detail))
