@@ -93,7 +93,7 @@ def slim(
         yield "some records were not compared yet: run it again"
 
 
-@route_command(app, "audit", "upkeep.audit", common=CommonOptions)
+@route_command(app, "audit", "maintenance.audit", common=CommonOptions)
 def audit(
     report: Answer,
     kinds: Annotated[list[FindingKind] | None, typer.Option("--kind", help="Only this kind; can be repeated.")] = None,

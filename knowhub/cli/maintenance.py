@@ -45,7 +45,7 @@ def reindex(options: CommonOptions) -> None:
     output.print_answer({"records": count}, [f"the index has {count} records"], as_json=options.as_json)
 
 
-@route_command(app, "compact", "upkeep.compact", common=CommonOptions)
+@route_command(app, "compact", "maintenance.compact", common=CommonOptions)
 def compact(
     result: Answer,
     undo_retention_days: Annotated[

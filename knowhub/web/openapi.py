@@ -14,7 +14,7 @@ from knowhub.web.auth import API_KEY_HEADER, is_open
 from knowhub.web.error_responses import title_of
 from knowhub.web.openapi_examples import example_of, problem_example
 from knowhub.web.request_guard import NDJSON
-from knowhub.web.route import DeclaredAnswer, EditCall, Route, Routes, TextAnswer, WriteCall
+from knowhub.web.route import EditCall, Route, Routes, TextAnswer, WriteCall
 from knowhub.web.schemas.parts import Problem
 
 _PROBLEM_TEXTS = {
@@ -159,21 +159,14 @@ def list_headers(route: Route, status: int) -> Sequence[str]:
     declared = route.declared.get("headers", {})
     if status in declared:
         return declared[status]
-    fields = _list_fields(route.answers[status])
-    has_version = fields.get("version") is int
+    answer = route.answers[status]
+    fields = {} if isinstance(answer, TextAnswer) else answer.model.model_fields
+    has_version = "version" in fields and fields["version"].annotation is int
     return [
         *(["X-Operation-Id"] if "operation_id" in fields and _is_write(route) else []),
         *(["ETag"] if has_version else []),
         *(["Location"] if has_version and HTTPStatus.CREATED in route.answers else []),
     ]
-
-
-def _list_fields(answer: DeclaredAnswer) -> Mapping[str, Any]:
-    """Return the fields of an answer, with their types."""
-    if isinstance(answer, TextAnswer):
-        return {}
-    model = answer[0] if isinstance(answer, tuple) else answer
-    return {name: field.annotation for name, field in model.model_fields.items()}
 
 
 def _build(app: FastAPI, groups: Sequence[Routes]) -> dict[str, Any]:
@@ -207,7 +200,7 @@ def _describe_models(routes: Sequence[Route]) -> dict[str, Any]:
             models[route.body] = None
         for answer in route.answers.values():
             if not isinstance(answer, TextAnswer):
-                models[answer[0] if isinstance(answer, tuple) else answer] = None
+                models[answer.model] = None
     _, schema = models_json_schema(
         [(model, "validation") for model in models], ref_template=_COMPONENT, schema_generator=_ModelSchemas
     )
@@ -223,8 +216,8 @@ def _describe_route(route: Route, schemas: Mapping[str, Any]) -> dict[str, Any]:
         "operationId": route.name,
         "responses": {str(status): _describe_problem(status) for status in sorted(list_errors(route))},
     }
-    for status, answer in route.answers.items():
-        operation["responses"][str(status)] = _describe_answer(route, status, answer, schemas)
+    for status in route.answers:
+        operation["responses"][str(status)] = _describe_answer(route, status, schemas)
     if parameters := _describe_parameters(route):
         operation["parameters"] = parameters
     if examples := route.declared.get("examples"):
@@ -274,22 +267,17 @@ def _describe_body(route: Route, examples: Mapping[str, Any]) -> dict[str, Any]:
     return {"content": content, "required": not route.declared.get("is_body_optional", False)}
 
 
-def _describe_answer(
-    route: Route,
-    status: int,
-    answer: DeclaredAnswer,
-    schemas: Mapping[str, Any],
-) -> dict[str, Any]:
-    names = ["X-Request-ID", *list_headers(route, status)]
+def _describe_answer(route: Route, status: int, schemas: Mapping[str, Any]) -> dict[str, Any]:
+    answer = route.answers[status]
+    headers = _describe_headers(status, ["X-Request-ID", *list_headers(route, status)])
     if isinstance(answer, TextAnswer):
         content: dict[str, Any] = {
             media_type: {"schema": _FILE if answer.is_file else _TEXT} for media_type in answer.media_types
         }
-        return {"description": answer.description, "headers": _describe_headers(status, names), "content": content}
-    model, description = answer if isinstance(answer, tuple) else (answer, "Done.")
-    schema = _refer_to(model)
+        return {"description": answer.description, "headers": headers, "content": content}
+    schema = _refer_to(answer.model)
     content = {"application/json": {"schema": schema, "example": example_of(schema, schemas)}}
-    return {"description": description, "headers": _describe_headers(status, names), "content": content}
+    return {"description": answer.description, "headers": headers, "content": content}
 
 
 def _describe_problem(status: int) -> dict[str, Any]:

@@ -30,13 +30,13 @@ _HEADERS = ("X-Operation-Id",)
     },
     headers={201: _HEADERS},
 )
-async def create_key(call: WriteCall, sent: KeyBody) -> Response:
+async def create_key(call: WriteCall, body: KeyBody) -> Response:
     """Create a key for a user, an agent or both. Its text is answered once and stored nowhere."""
     # The other ids are the holder's, not the caller's.
-    if sent.account is not None:
-        call = call.with_ids(CallerIds(account=sent.account))
+    if body.account is not None:
+        call = call.with_ids(CallerIds(account=body.account))
     identity = call.hub.identity
-    issued = await identity.mint(call.ctx, sent.to_new(), call.key)
+    issued = await identity.mint(call.ctx, body.to_new(), call.key)
     return answer_write(make_issued_key_view(identity, issued), issued.operation_id, 201)
 
 

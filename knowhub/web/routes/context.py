@@ -67,12 +67,12 @@ _PREFERENCE = "ctx://default/users/li/memories/preferences/report-language"
     is_large=True,
     headers={201: ("X-Operation-Id", "Location")},
 )
-async def commit_session(call: WriteCall, sent: schemas.CommitBody) -> Response:
+async def commit_session(call: WriteCall, body: schemas.CommitBody) -> Response:
     """Store a session word for word, with the memories found in it, in one operation.
 
     Committing it again adds what is new. The answer comes when everything is on disk and can be searched.
     """
-    done = await call.hub.memories.commits.commit(call.ctx, sent.to_commit(), call.key)
+    done = await call.hub.memories.commits.commit(call.ctx, body.to_commit(), call.key)
     if done.operation_id is None:
         return answer_write(make_commit_view(done), None)
     return answer_write(make_commit_view(done), done.operation_id, 201, _locate(done.archive.archive_uri))
@@ -145,22 +145,22 @@ async def get_node(call: Call, params: schemas.NodeParams) -> Response:
     errors=(404,),
     examples={"say it better": {"abstract": "报告用中文", "overview": "报告一律用中文，附上 CSV 文件名。"}},
 )
-async def edit_node(call: EditCall, sent: schemas.NodePatchBody, params: schemas.NodePlaceParams) -> Response:
+async def edit_node(call: EditCall, body: schemas.NodePatchBody, params: schemas.NodePlaceParams) -> Response:
     """Change the layers of a memory. The messages of a session cannot be changed."""
-    address = _address(params.uri, sent.uri)
-    return _answer_node(await call.hub.memories.authoring.edit(call.ctx, address, sent.patch(), call.version, call.key))
+    address = _address(params.uri, body.uri)
+    return _answer_node(await call.hub.memories.authoring.edit(call.ctx, address, body.patch(), call.version, call.key))
 
 
 @routes.add("DELETE", "/context/nodes", DELETED, summary="Delete a memory", errors=(404,))
 async def delete_node(
-    call: EditCall, sent: schemas.NodeEraseBody | schemas.NodeDeleteParams, params: schemas.NodePlaceParams
+    call: EditCall, body: schemas.NodeEraseBody | schemas.NodeDeleteParams, params: schemas.NodePlaceParams
 ) -> Response:
     """Delete a memory, a message, or a session with its messages. Undo brings it back.
 
     Committing the session again does not. With `erase` the content is removed for good.
     """
-    address = _address(params.uri, sent.uri)
-    if sent.erase:
+    address = _address(params.uri, body.uri)
+    if body.erase:
         collection = PARTS if uri.parse(address).is_part else NODES
         return await call.erase(collection, address)
     done = await call.hub.memories.authoring.delete(call.ctx, address, call.version, call.key)
@@ -194,9 +194,9 @@ async def get_outbox(call: Call) -> Response:
     is_body_optional=True,
     headers={200: ()},
 )
-async def retry_event(call: Call, event_id: str, sent: Body) -> Response:
+async def retry_event(call: Call, event_id: str, body: Body) -> Response:
     """Try an event that failed for good once more, as a new event."""
-    del sent
+    del body
     event = await call.hub.memories.outbox.retry(call.ctx, event_id)
     return answer_write({"event_id": event.event_id, "status": event.status.value}, None)
 
@@ -209,12 +209,12 @@ async def retry_event(call: Call, event_id: str, sent: Body) -> Response:
     examples={"look first": {"dry_run": True}, "do it": {}},
     is_body_optional=True,
 )
-async def distill_session(call: WriteCall, session_id: str, sent: schemas.DistillBody) -> Response:
+async def distill_session(call: WriteCall, session_id: str, body: schemas.DistillBody) -> Response:
     """Save the patterns, cases, skills, tools, preferences and profile of a session as records, in one operation.
 
     What was saved before is not saved again. If a memory has changed since, a new record supersedes the old one.
     """
-    done = await call.hub.memories.distillation.distill(call.ctx, session_id, call.key, dry_run=sent.dry_run)
+    done = await call.hub.memories.distillation.distill(call.ctx, session_id, call.key, dry_run=body.dry_run)
     return answer_write(view_of(shapes.DistillAnswer, done, count=len(done.saved)), done.operation_id)
 
 
@@ -234,10 +234,10 @@ async def distill_session(call: WriteCall, session_id: str, sent: schemas.Distil
         }
     },
 )
-async def create_node(call: WriteCall, sent: edits.NewNodeBody) -> Response:
+async def create_node(call: WriteCall, body: edits.NewNodeBody) -> Response:
     """Create a memory in the caller's own space. 409 if its URI is taken."""
-    done = await call.hub.memories.authoring.create(call.ctx, sent.to_memory(), call.key)
-    warnings = await find_warnings({"content": sent.content, "overview": sent.overview, "abstract": sent.abstract})
+    done = await call.hub.memories.authoring.create(call.ctx, body.to_memory(), call.key)
+    warnings = await find_warnings({"content": body.content, "overview": body.overview, "abstract": body.abstract})
     return _answer_node(done, 201, _locate(done.node.uri), warnings)
 
 
@@ -249,9 +249,9 @@ async def create_node(call: WriteCall, sent: edits.NewNodeBody) -> Response:
     errors=(404, 409),
     examples={"another name": {"uri": _PREFERENCE, "to": f"{_PREFERENCE}s", "user_id": "li"}},
 )
-async def move_node(call: EditCall, sent: edits.MoveNodeBody) -> Response:
+async def move_node(call: EditCall, body: edits.MoveNodeBody) -> Response:
     """Give a memory another URI in the same space; edges that lead to it follow."""
-    return _answer_node(await call.hub.memories.authoring.move(call.ctx, sent.uri, sent.to, call.version, call.key))
+    return _answer_node(await call.hub.memories.authoring.move(call.ctx, body.uri, body.to, call.version, call.key))
 
 
 @routes.add(
@@ -269,16 +269,16 @@ async def move_node(call: EditCall, sent: edits.MoveNodeBody) -> Response:
         }
     },
 )
-async def link_nodes(call: WriteCall, sent: edits.RelationBody) -> Response:
+async def link_nodes(call: WriteCall, body: edits.RelationBody) -> Response:
     """Add an edge from one memory to another, or change the one of the same type."""
-    return _answer_links(await call.hub.memories.authoring.link(call.ctx, sent.to_edge(), call.key))
+    return _answer_links(await call.hub.memories.authoring.link(call.ctx, body.to_edge(), call.key))
 
 
 @routes.add("DELETE", "/context/relations", {200: edits.LinksAnswer}, summary="Unlink two memories", errors=(404,))
-async def unlink_nodes(call: WriteCall, sent: edits.UnrelateBody | edits.UnlinkParams) -> Response:
+async def unlink_nodes(call: WriteCall, body: edits.UnrelateBody | edits.UnlinkParams) -> Response:
     """Remove the edges from one memory to another."""
     return _answer_links(
-        await call.hub.memories.authoring.unlink(call.ctx, sent.from_uri, sent.to_uri, sent.relation_type, call.key)
+        await call.hub.memories.authoring.unlink(call.ctx, body.from_uri, body.to_uri, body.relation_type, call.key)
     )
 
 
@@ -290,12 +290,12 @@ async def unlink_nodes(call: WriteCall, sent: edits.UnrelateBody | edits.UnlinkP
     examples={"two overviews": {"uris": [_PREFERENCE, "ctx://default/users/li/memories/profile"], "user_id": "li"}},
     is_read_only=True,
 )
-async def read_memories(call: Call, sent: edits.ReadBatchBody) -> Response:
+async def read_memories(call: Call, body: edits.ReadBatchBody) -> Response:
     """Read the same layer of up to 100 memories. What the caller does not see is `missing`."""
     found, missing = [], []
-    for address in sent.uris:
+    for address in body.uris:
         try:
-            found.append(await call.hub.memories.nodes.read_memory(call.ctx, address, Level[sent.level]))
+            found.append(await call.hub.memories.nodes.read_memory(call.ctx, address, Level[body.level]))
         except NotFound:
             missing.append(address)
     results = [view_of(shapes.ReadBlock, block) for block in found]

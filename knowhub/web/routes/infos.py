@@ -36,13 +36,13 @@ _ASYNCIO = {"content": "asyncio.gather 并发等待多个协程；异常默认�
         "for what it names": {"content": "Python 3.13 可以关闭 GIL。", "auto_link": True},
     },
 )
-async def create_info(call: WriteCall, sent: schemas.InfoBody) -> Response:
+async def create_info(call: WriteCall, body: schemas.InfoBody) -> Response:
     """Save an info and link it to `keyword_ids`, and with `auto_link` to the keywords that its text names.
 
     An info with the same owner, scopes and text is a duplicate. Then the status is 200, `duplicate_of` names the stored
     info, and it gets the links that it lacks.
     """
-    created = await call.hub.keywords.infos.create(call.ctx, await _find_keywords(call, sent.to_new()), call.key)
+    created = await call.hub.keywords.infos.create(call.ctx, await _find_keywords(call, body.to_new()), call.key)
     return answer_created_row(created, "/api/infos", 200 if created.duplicate_of else 201)
 
 
@@ -54,9 +54,9 @@ async def create_info(call: WriteCall, sent: schemas.InfoBody) -> Response:
     examples={"two infos": {"items": [{**_ASYNCIO, "keyword_ids": [KEYWORD_ID]}, {"content": "PEP 703"}]}},
     is_large=True,
 )
-async def create_infos(call: WriteCall, sent: schemas.InfoBatchBody) -> Response:
+async def create_infos(call: WriteCall, body: schemas.InfoBatchBody) -> Response:
     """Save up to 1,000 infos, all or none."""
-    items = [await _find_keywords(call, item.to_new()) for item in sent.items]
+    items = [await _find_keywords(call, item.to_new()) for item in body.items]
     return await answer_created_rows(await call.hub.keywords.infos.create_batch(call.ctx, items, call.key))
 
 
@@ -82,15 +82,15 @@ async def get_info(call: Call, info_id: str) -> Response:
     summary="Change fields of an info",
     examples={"mend it": {"content": "asyncio.TaskGroup 自 3.11 起更稳妥。"}},
 )
-async def update_info(call: EditCall, info_id: str, sent: schemas.InfoPatchBody) -> Response:
+async def update_info(call: EditCall, info_id: str, body: schemas.InfoPatchBody) -> Response:
     """Change an info's content or scopes. Its links are changed by PUT and DELETE."""
-    return answer_saved(await call.hub.keywords.infos.patch(call.ctx, info_id, sent.patch(), call.version, call.key))
+    return answer_saved(await call.hub.keywords.infos.patch(call.ctx, info_id, body.patch(), call.version, call.key))
 
 
 @routes.add("DELETE", "/{info_id}", DELETED, summary="Delete an info")
-async def delete_info(call: EditCall, info_id: str, sent: EraseBody | DeleteParams) -> Response:
+async def delete_info(call: EditCall, info_id: str, body: EraseBody | DeleteParams) -> Response:
     """Delete an info and its links. Undo brings them back, except after `erase`."""
-    if sent.erase:
+    if body.erase:
         return await call.erase(INFOS, info_id)
     return answer_write({}, await call.hub.keywords.infos.delete(call.ctx, info_id, call.version, call.key))
 
@@ -110,9 +110,9 @@ async def get_keywords_of_info(call: Call, info_id: str) -> Response:
     examples={"an example of it": {"relation": "EXAMPLE", "created_by": "agent"}},
     is_body_optional=True,
 )
-async def link_info(call: EditCall, info_id: str, keyword_id: KeywordId, sent: schemas.LinkBody) -> Response:
+async def link_info(call: EditCall, info_id: str, keyword_id: KeywordId, body: schemas.LinkBody) -> Response:
     """Link them, or change their link: two rows have at most one link. `ETag` is the version of the link."""
-    how = LinkRequest(sent.relation, sent.created_by, call.version)
+    how = LinkRequest(body.relation, body.created_by, call.version)
     return answer_saved(await call.hub.keywords.infos.link(call.ctx, info_id, keyword_id, how, call.key))
 
 

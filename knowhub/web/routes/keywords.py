@@ -24,8 +24,8 @@ from knowhub.web.route import DELETED, STARTED, Call, EditCall, KeywordId, Route
 from knowhub.web.schemas import keyword_answers as shapes
 from knowhub.web.schemas import keywords as schemas
 from knowhub.web.schemas.keyword_answers import KEYWORD_ID, OTHER_KEYWORD_ID
+from knowhub.web.schemas.maintenance import WaitParams
 from knowhub.web.schemas.parts import OperationAnswer, PageParams
-from knowhub.web.schemas.upkeep import WaitParams
 
 routes = Routes(
     "/api/keywords", "keywords", "The keyword tree: exact lookup by name, and a model's walk where no name fits."
@@ -75,14 +75,14 @@ async def list_keywords(call: Call, params: schemas.KeywordListParams) -> Respon
         "exactly there": {"name": "C++", "parent_id": "root", "llm_auto_place": False},
     },
 )
-async def create_keyword(call: WriteCall, sent: schemas.KeywordBody) -> Response:
+async def create_keyword(call: WriteCall, body: schemas.KeywordBody) -> Response:
     """Create a keyword below `parent_id`. Without it the model may choose the parent."""
     created = await call.hub.keywords.tree.create(
         call.ctx,
-        await _find_parent(call, sent.to_new()),
+        await _find_parent(call, body.to_new()),
         call.key,
-        auto_place=sent.llm_auto_place,
-        dedup_check=sent.llm_dedup_check,
+        auto_place=body.llm_auto_place,
+        dedup_check=body.llm_dedup_check,
     )
     is_there = created.decided.get("dedup") in _ALREADY_THERE
     return answer_created_row(created, "/api/keywords", 200 if is_there else 201)
@@ -104,9 +104,9 @@ async def create_keyword(call: WriteCall, sent: schemas.KeywordBody) -> Response
     },
     is_large=True,
 )
-async def create_keywords(call: WriteCall, sent: schemas.KeywordBatchBody) -> Response:
+async def create_keywords(call: WriteCall, body: schemas.KeywordBatchBody) -> Response:
     """Create up to 1,000 keywords, all or none. `parent_ref` names the `ref` of an earlier keyword as the parent."""
-    items = [await _find_parent(call, item.to_new()) for item in sent.items]
+    items = [await _find_parent(call, item.to_new()) for item in body.items]
     return await answer_created_rows(await call.hub.keywords.tree.create_batch(call.ctx, items, call.key))
 
 
@@ -126,9 +126,9 @@ async def tree_metrics(call: Call) -> Response:
     is_read_only=True,
     errors=(409,),
 )
-async def reorganize_keywords(call: Call, sent: schemas.ReorganizeBody, params: WaitParams) -> Response:
+async def reorganize_keywords(call: Call, body: schemas.ReorganizeBody, params: WaitParams) -> Response:
     """Make a plan of moves, merges, descriptions and splits, and change nothing."""
-    scope_id = None if sent.scope_id is None else await call.find_keyword(sent.scope_id)
+    scope_id = None if body.scope_id is None else await call.find_keyword(body.scope_id)
     if params.wait:
         return answer_json(await call.hub.keywords.curator.reorganize(call.ctx, scope_id))
     check_can_maintain(call.ctx)
@@ -166,9 +166,9 @@ async def reorganize_keywords(call: Call, sent: schemas.ReorganizeBody, params: 
     },
     is_large=True,
 )
-async def apply_plan(call: WriteCall, sent: schemas.ApplyBody) -> Response:
+async def apply_plan(call: WriteCall, body: schemas.ApplyBody) -> Response:
     """Apply a plan as one operation. 409 if a keyword of the plan was changed after the plan was made."""
-    done = await call.hub.keywords.curator.apply(call.ctx, sent.plan, call.key)
+    done = await call.hub.keywords.curator.apply(call.ctx, body.plan, call.key)
     return answer_write(done.record, done.operation_id)
 
 
@@ -188,10 +188,10 @@ async def list_missed(call: Call, params: PageParams) -> Response:
     examples={"as suggested": {"id": shapes.MISSED_ID}},
     errors=(404,),
 )
-async def accept_missed(call: WriteCall, sent: schemas.MissedAcceptBody) -> Response:
+async def accept_missed(call: WriteCall, body: schemas.MissedAcceptBody) -> Response:
     """Create the keyword at the suggested place, or where the body says. The query leads to it from then on."""
     keywords = call.hub.keywords
-    new = await keywords.missed.get_keyword(call.ctx, sent.id, sent.name, sent.parent_id)
+    new = await keywords.missed.get_keyword(call.ctx, body.id, body.name, body.parent_id)
     created = await keywords.tree.create(call.ctx, await _find_parent(call, new), call.key, auto_place=False)
     return answer_created_row(created, "/api/keywords")
 
@@ -215,31 +215,31 @@ async def get_keyword(call: Call, keyword_id: KeywordId) -> Response:
     summary="Change fields of a keyword",
     examples={"say what it is": {"description": "事件循环、协程、任务。", "metadata": {"icon": "loop"}}},
 )
-async def update_keyword(call: EditCall, keyword_id: KeywordId, sent: schemas.KeywordPatchBody) -> Response:
+async def update_keyword(call: EditCall, keyword_id: KeywordId, body: schemas.KeywordPatchBody) -> Response:
     """Change its name, aliases, description, metadata or scopes. Other routes move and merge it."""
     return answer_saved(
         await call.hub.keywords.tree.update(
             call.ctx,
             keyword_id,
-            sent.patch(),
+            body.patch(),
             call.version,
             call.key,
-            allow_duplicate=sent.allow_duplicate,
+            allow_duplicate=body.allow_duplicate,
         )
     )
 
 
 @routes.add("DELETE", "/{keyword_id}", DELETED, summary="Delete a keyword")
 async def delete_keyword(
-    call: EditCall, keyword_id: str, sent: schemas.KeywordDeleteBody | schemas.KeywordDeleteParams
+    call: EditCall, keyword_id: str, body: schemas.KeywordDeleteBody | schemas.KeywordDeleteParams
 ) -> Response:
     """Delete a keyword, and with `cascade` everything below it. Undo brings it back.
 
     `erase` removes the content of a deleted keyword for good, also from the history.
     """
-    if sent.erase:
+    if body.erase:
         return await call.erase(KEYWORDS, keyword_id)
-    how = DeleteOptions(cascade=sent.cascade, policy=sent.info_policy, expected=call.version)
+    how = DeleteOptions(cascade=body.cascade, policy=body.info_policy, expected=call.version)
     return answer_write(
         {}, await call.hub.keywords.tree.delete(call.ctx, await call.find_keyword(keyword_id), how, call.key)
     )
@@ -284,7 +284,7 @@ async def get_infos_of_keyword(call: Call, keyword_id: KeywordId, params: schema
     summary="Move a keyword",
     examples={"to the top": {"new_parent_id": "root"}},
 )
-async def move_keyword(call: EditCall, keyword_id: KeywordId, sent: schemas.MoveBody) -> Response:
+async def move_keyword(call: EditCall, keyword_id: KeywordId, body: schemas.MoveBody) -> Response:
     """Move a keyword, with everything below it, to another parent.
 
     409 if the new parent is below it, or has another keyword of its name, unless `allow_duplicate`.
@@ -293,10 +293,10 @@ async def move_keyword(call: EditCall, keyword_id: KeywordId, sent: schemas.Move
         await call.hub.keywords.tree.move(
             call.ctx,
             keyword_id,
-            await call.find_keyword(sent.new_parent_id),
+            await call.find_keyword(body.new_parent_id),
             call.version,
             call.key,
-            allow_duplicate=sent.allow_duplicate,
+            allow_duplicate=body.allow_duplicate,
         )
     )
 
@@ -308,11 +308,11 @@ async def move_keyword(call: EditCall, keyword_id: KeywordId, sent: schemas.Move
     summary="Merge a keyword into another",
     examples={"into another": {"into": OTHER_KEYWORD_ID}},
 )
-async def merge_keywords(call: EditCall, keyword_id: KeywordId, sent: schemas.MergeBody) -> Response:
+async def merge_keywords(call: EditCall, keyword_id: KeywordId, body: schemas.MergeBody) -> Response:
     """Move this keyword's names, infos and children to `into` and delete it. Answers `into`."""
     return answer_saved(
         await call.hub.keywords.tree.merge(
-            call.ctx, keyword_id, await call.find_keyword(sent.into), call.version, call.key
+            call.ctx, keyword_id, await call.find_keyword(body.into), call.version, call.key
         )
     )
 
@@ -324,10 +324,10 @@ async def merge_keywords(call: EditCall, keyword_id: KeywordId, sent: schemas.Me
     summary="Give a keyword another name",
     examples={"in another script": {"alias": "异步"}},
 )
-async def add_alias(call: EditCall, keyword_id: KeywordId, sent: schemas.AliasBody) -> Response:
+async def add_alias(call: EditCall, keyword_id: KeywordId, body: schemas.AliasBody) -> Response:
     """Add an alias. 409 if another keyword has this name."""
     return answer_saved(
-        await call.hub.keywords.tree.add_alias(call.ctx, keyword_id, sent.alias, call.version, call.key)
+        await call.hub.keywords.tree.add_alias(call.ctx, keyword_id, body.alias, call.version, call.key)
     )
 
 

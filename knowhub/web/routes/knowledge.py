@@ -29,9 +29,9 @@ from knowhub.web.route import DELETED, STARTED, Call, EditCall, Routes, WriteCal
 from knowhub.web.schemas import answers as shapes
 from knowhub.web.schemas import extraction
 from knowhub.web.schemas import knowledge as schemas
+from knowhub.web.schemas.maintenance import WaitParams
 from knowhub.web.schemas.operations import HistoryParams
 from knowhub.web.schemas.parts import DeleteParams, EraseBody
-from knowhub.web.schemas.upkeep import WaitParams
 
 routes = Routes("/api/knowledge", "knowledge", "Experience records: what agents learnt, with the evidence for it.")
 
@@ -55,16 +55,16 @@ _SELENIUM = {
     summary="Save a record",
     examples={"a tool pitfall": _SELENIUM, "the least that works": {"content": "pnpm, not npm, in this project"}},
 )
-async def save_knowledge(call: WriteCall, sent: schemas.SaveBody) -> Response:
+async def save_knowledge(call: WriteCall, body: schemas.SaveBody) -> Response:
     """Save what was learnt.
 
     A record with the same owner, scopes, types and text is a duplicate. Then the status is 200,
     `duplicate_of` names the stored record, and nothing is written. If evidence speaks against that record, what the
     caller said no longer counts, and `restored` says so; what others said counts, and `warning` says so.
     """
-    saved = await call.hub.knowledge.records.save(call.ctx, sent.to_new(), call.key)
+    saved = await call.hub.knowledge.records.save(call.ctx, body.to_new(), call.key)
     location = f"/api/knowledge/{quote(saved.record['id'], safe='')}"
-    warnings = await find_warnings({"task": sent.task, "content": sent.content})
+    warnings = await find_warnings({"task": body.task, "content": body.content})
     return answer_saved(_with_missing(call, saved), 200 if saved.duplicate_of else 201, location, warnings)
 
 
@@ -89,9 +89,9 @@ async def save_knowledge(call: WriteCall, sent: schemas.SaveBody) -> Response:
     },
     is_large=True,
 )
-async def save_knowledge_batch(call: WriteCall, sent: schemas.BatchBody) -> Response:
+async def save_knowledge_batch(call: WriteCall, body: schemas.BatchBody) -> Response:
     """Save up to 1,000 records, all or none. For a duplicate the answer has the stored record in its place."""
-    items = [item.to_new() for item in sent.items]
+    items = [item.to_new() for item in body.items]
     saved = await call.hub.knowledge.records.save_batch(call.ctx, items, call.key)
     results = [
         {"duplicate_of": None, **make_saved_view(_with_missing(call, result)), "operation_id": result.operation_id}
@@ -99,7 +99,7 @@ async def save_knowledge_batch(call: WriteCall, sent: schemas.BatchBody) -> Resp
     ]
     texts = {
         f"items.{place}.{name}": getattr(item, name)
-        for place, item in enumerate(sent.items)
+        for place, item in enumerate(body.items)
         for name in ("task", "content")
     }
     rest = {"operation_id": saved.operation_id, **await find_warnings(texts)}
@@ -148,11 +148,11 @@ async def list_knowledge(call: Call, params: schemas.ListParams) -> Response:
     },
     is_large=True,
 )
-async def batch_update_knowledge(call: WriteCall, sent: schemas.BatchFeedbackBody) -> Response:
+async def batch_update_knowledge(call: WriteCall, body: schemas.BatchFeedbackBody) -> Response:
     """Add a helpful or harmful case to each record, in one operation. Unknown ids are reported in `status`."""
     service = call.hub.knowledge.records
-    statuses, operation_id = await service.give_feedback_batch(call.ctx, sent.votes(), call.key)
-    pairs = zip(sent.feedback_list, statuses, strict=True)
+    statuses, operation_id = await service.give_feedback_batch(call.ctx, body.votes(), call.key)
+    pairs = zip(body.feedback_list, statuses, strict=True)
     results = [{"knowledge_id": pair.knowledge_id, "status": status} for pair, status in pairs]
     return answer_write({"results": results, "count": len(results)}, operation_id)
 
@@ -179,13 +179,13 @@ async def batch_update_knowledge(call: WriteCall, sent: schemas.BatchFeedbackBod
         },
     },
 )
-async def report_outcome(call: WriteCall, sent: schemas.OutcomeBody) -> Response:
+async def report_outcome(call: WriteCall, body: schemas.OutcomeBody) -> Response:
     """Report how it went. Records in `used` get the case as evidence, those in `not_helpful` and `wrong` against them.
 
     A failure alone is no evidence against any record. If nothing is said of records, what was shown gets weak evidence.
     Each finding counts once per goal and record.
     """
-    results, operation_id = await call.hub.knowledge.outcomes.report(call.ctx, sent.to_outcome(), call.key)
+    results, operation_id = await call.hub.knowledge.outcomes.report(call.ctx, body.to_outcome(), call.key)
     return answer_write({"results": results, "count": len(results)}, operation_id)
 
 
@@ -217,10 +217,10 @@ async def get_knowledge(call: Call, knowledge_id: str) -> Response:
     summary="Change fields of a record",
     examples={"narrow who sees it": {"scopes": ["project:atlas"], "tags": {"domain": "github"}}},
 )
-async def patch_knowledge(call: EditCall, knowledge_id: str, sent: schemas.PatchBody) -> Response:
+async def patch_knowledge(call: EditCall, knowledge_id: str, body: schemas.PatchBody) -> Response:
     """Change a record's content, tags or scopes. Evidence is changed by PUT."""
-    saved = await call.hub.knowledge.records.patch(call.ctx, knowledge_id, sent.patch(), call.version, call.key)
-    return answer_saved(_with_missing(call, saved), more=await find_warnings(sent.patch()))
+    saved = await call.hub.knowledge.records.patch(call.ctx, knowledge_id, body.patch(), call.version, call.key)
+    return answer_saved(_with_missing(call, saved), more=await find_warnings(body.patch()))
 
 
 @routes.add(
@@ -234,17 +234,17 @@ async def patch_knowledge(call: EditCall, knowledge_id: str, sent: schemas.Patch
         "it did harm": {"add_harmful_case": {"outcome": "banned", "reason": "too many requests"}},
     },
 )
-async def update_knowledge(call: EditCall, knowledge_id: str, sent: schemas.FeedbackBody) -> Response:
+async def update_knowledge(call: EditCall, knowledge_id: str, body: schemas.FeedbackBody) -> Response:
     """Add a helpful or harmful case, set the score, or let a model rewrite the content.
 
     If the record was merged into another, the evidence goes to that record, which is the answer.
     """
     hub = call.hub
-    if sent.evolve_feedback is None:
+    if body.evolve_feedback is None:
         return answer_saved(
-            await hub.knowledge.records.give_feedback(call.ctx, knowledge_id, sent.feedback(), call.version, call.key)
+            await hub.knowledge.records.give_feedback(call.ctx, knowledge_id, body.feedback(), call.version, call.key)
         )
-    done = await hub.knowledge.evolution.evolve(call.ctx, knowledge_id, sent.feedback(), call.version, call.key)
+    done = await hub.knowledge.evolution.evolve(call.ctx, knowledge_id, body.feedback(), call.version, call.key)
     return answer_saved(SavedRow({**done.saved.record, **done.as_answer}, done.saved.operation_id))
 
 
@@ -255,15 +255,15 @@ async def update_knowledge(call: EditCall, knowledge_id: str, sent: schemas.Feed
     summary="Give evidence on a record, as PUT does",
     examples={"it helped": {"add_helpful_case": {"task": "登录某网站", "outcome": "成功"}}},
 )
-async def post_feedback(call: EditCall, knowledge_id: str, sent: schemas.FeedbackBody) -> Response:
+async def post_feedback(call: EditCall, knowledge_id: str, body: schemas.FeedbackBody) -> Response:
     """Add a helpful or harmful case, set the score, or let a model rewrite the content."""
-    return await update_knowledge(call, knowledge_id, sent)
+    return await update_knowledge(call, knowledge_id, body)
 
 
 @routes.add("DELETE", "/{knowledge_id}", DELETED, summary="Delete a record")
-async def delete_knowledge(call: EditCall, knowledge_id: str, sent: EraseBody | DeleteParams) -> Response:
+async def delete_knowledge(call: EditCall, knowledge_id: str, body: EraseBody | DeleteParams) -> Response:
     """Delete a record. Undo brings it back. With `erase` its content is removed for good, also from the history."""
-    if sent.erase:
+    if body.erase:
         return await call.erase(KNOWLEDGE, knowledge_id)
     return answer_write({}, await call.hub.knowledge.records.delete(call.ctx, knowledge_id, call.version, call.key))
 
@@ -319,13 +319,13 @@ def _with_missing(call: Call, saved: SavedRow) -> SavedRow:
     },
     is_large=True,
 )
-async def extract_knowledge(call: WriteCall, sent: extraction.ExtractBody) -> Response:
+async def extract_knowledge(call: WriteCall, body: extraction.ExtractBody) -> Response:
     """Find preferences, background, pitfalls, outcomes, definitions and plans in a conversation, and save them.
 
     One operation writes all of them, and one undo takes them back. The answer also lists what cannot be
     saved; the rest is saved.
     """
-    extracted = await call.hub.knowledge.extraction.extract(call.ctx, sent.to_extraction(), call.key)
+    extracted = await call.hub.knowledge.extraction.extract(call.ctx, body.to_extraction(), call.key)
     answer = view_of(extraction.ExtractAnswer, extracted, candidates=extracted.results, count=len(extracted.saved))
     return answer_write(answer, extracted.operation_id)
 
@@ -338,7 +338,7 @@ async def extract_knowledge(call: WriteCall, sent: extraction.ExtractBody) -> Re
     examples={"see what would be merged": {"dry_run": True}},
     is_body_optional=True,
 )
-async def slim_knowledge(call: WriteCall, sent: schemas.SlimBody, params: WaitParams) -> Response:
+async def slim_knowledge(call: WriteCall, body: schemas.SlimBody, params: WaitParams) -> Response:
     """Merge the caller's copies, near copies and, with a model, records that say the same; `dry_run` previews.
 
     Merged records can still be read by their ids, and their evidence is added up. Undo `slim_id` to revert all of it.
@@ -347,12 +347,12 @@ async def slim_knowledge(call: WriteCall, sent: schemas.SlimBody, params: WaitPa
     if not params.wait:
         check_can_maintain(call.ctx)
     if not call.ctx.is_root:
-        slimmed = await slimming.slim(call.ctx, sent.model, dry_run=sent.dry_run, key=key)
+        slimmed = await slimming.slim(call.ctx, body.model, dry_run=body.dry_run, key=key)
         return answer_report(make_slimming_view(slimmed))
 
     async def work(progress: Any) -> dict[str, Any]:  # noqa: ANN401 -- the job's own callback
         return make_slimming_view(
-            await slimming.slim(call.ctx, sent.model, dry_run=sent.dry_run, progress=progress, key=key)
+            await slimming.slim(call.ctx, body.model, dry_run=body.dry_run, progress=progress, key=key)
         )
 
     return await answer_job(call, "slim", work, key, wait=params.wait, answer=answer_report)

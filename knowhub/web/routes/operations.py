@@ -51,7 +51,7 @@ async def get_operation(call: Call, operation_id: str) -> Response:
     },
     is_body_optional=True,
 )
-async def undo_operation(call: WriteCall, operation_id: str, sent: UndoBody) -> Response:
+async def undo_operation(call: WriteCall, operation_id: str, body: UndoBody) -> Response:
     """Undo an operation, or all operations of an import or of a restore by its id.
 
     A commit of a session is undone with what a model learnt from its messages.
@@ -62,7 +62,7 @@ async def undo_operation(call: WriteCall, operation_id: str, sent: UndoBody) -> 
     Votes and other counters are never in the way.
     """
     done = await call.hub.operations.log.undo(
-        call.ctx, operation_id, dry_run=sent.dry_run, with_later=sent.with_later, key=call.key
+        call.ctx, operation_id, dry_run=body.dry_run, with_later=body.with_later, key=call.key
     )
 
     last_id = done.operation_ids[-1] if done.operation_ids else None

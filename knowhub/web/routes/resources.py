@@ -41,15 +41,15 @@ routes = Routes("/api/resource", "resources", "Code, credentials, cookies and ot
         },
     },
 )
-async def save_resource(call: WriteCall, sent: schemas.ResourceBody, params: schemas.ResourceSaveParams) -> Response:
+async def save_resource(call: WriteCall, body: schemas.ResourceBody, params: schemas.ResourceSaveParams) -> Response:
     """Save code, a credential, a cookie or any other text; `secure_body` is sealed.
 
     409 if the id exists. With `upsert` the owner saves a new version, which replaces all fields.
     """
     service = call.hub.resources
-    saved = await service.save(call.ctx, sent.to_new(), call.key, upsert=params.upsert)
-    warnings = await find_warnings({"title": sent.title, "body": sent.body})
-    return answer_saved(saved, 201 if saved.is_new else 200, f"/api/resource/{quote(sent.id)}", warnings)
+    saved = await service.save(call.ctx, body.to_new(), call.key, upsert=params.upsert)
+    warnings = await find_warnings({"title": body.title, "body": body.body})
+    return answer_saved(saved, 201 if saved.is_new else 200, f"/api/resource/{quote(body.id)}", warnings)
 
 
 @routes.add("GET", "", {200: schemas.ResourceList}, summary="List resources by id")
@@ -93,24 +93,24 @@ async def get_resource(call: Call, resource_id: str, params: schemas.ResourcePar
         "nothing sealed any more": {"secure_body": None},
     },
 )
-async def update_resource(call: EditCall, resource_id: str, sent: schemas.ResourcePatchBody) -> Response:
+async def update_resource(call: EditCall, resource_id: str, body: schemas.ResourcePatchBody) -> Response:
     """Change a resource's body, sealed body, metadata or scopes."""
     service = call.hub.resources
-    patch = sent.patch()
+    patch = body.patch()
     saved = await service.patch(call.ctx, check_resource_id(resource_id), patch, call.version, call.key)
     # What is sealed is where it belongs.
     return answer_saved(saved, more=await find_warnings({"title": patch.get("title"), "body": patch.get("body")}))
 
 
 @routes.add("DELETE", "/{resource_id:path}", DELETED, summary="Delete a resource")
-async def delete_resource(call: EditCall, resource_id: str, sent: EraseBody | DeleteParams) -> Response:
+async def delete_resource(call: EditCall, resource_id: str, body: EraseBody | DeleteParams) -> Response:
     """Delete a resource. Undo brings it back.
 
     With `erase` it is removed for good: its key is deleted from the log, so the sealed text cannot be opened any more,
     in snapshots and copies neither.
     """
     check_resource_id(resource_id)
-    if sent.erase:
+    if body.erase:
         return await call.erase(RESOURCES, resource_id)
     service = call.hub.resources
     return answer_write({}, await service.delete(call.ctx, resource_id, call.version, call.key))

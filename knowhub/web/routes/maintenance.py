@@ -16,8 +16,8 @@ from knowhub.core.language_models import get_counted
 from knowhub.core.permissions import check_can_maintain
 from knowhub.web.auth import context_of, is_maintainer
 from knowhub.web.responses import answer_json, answer_report, make_restore_view, make_snapshot_view, view_of
-from knowhub.web.route import STARTED, Routes, TextAnswer, Upkeep, WriteCall, answer_job
-from knowhub.web.schemas import upkeep as shapes
+from knowhub.web.route import STARTED, MaintenanceCall, Routes, TextAnswer, WriteCall, answer_job
+from knowhub.web.schemas import maintenance as shapes
 from knowhub.web.schemas.parts import CallerIds
 
 routes = Routes("", "upkeep", "Indexes, jobs, health and metrics.")
@@ -94,7 +94,7 @@ async def get_version(request: Request) -> Response:
 
 
 @routes.add("POST", "/api/maintenance/reindex", {200: shapes.ReindexAnswer} | STARTED, summary="Rebuild the indexes")
-async def reindex(call: Upkeep, params: shapes.LongWorkParams) -> Response:
+async def reindex(call: MaintenanceCall, params: shapes.LongWorkParams) -> Response:
     """Rebuild every index from the log. Searches use the old index until the new one is complete."""
     hub = call.hub
 
@@ -105,13 +105,13 @@ async def reindex(call: Upkeep, params: shapes.LongWorkParams) -> Response:
 
 
 @routes.add("GET", "/api/jobs/{job_id}", {200: shapes.JobAnswer}, summary="Read the state of a job")
-async def get_job(call: Upkeep, job_id: str) -> Response:
+async def get_job(call: MaintenanceCall, job_id: str) -> Response:
     """Return the status, stage and progress of a job."""
     return answer_json(_job(await call.hub.operations.jobs.get(call.ctx.account, job_id)))
 
 
 @routes.add("DELETE", "/api/jobs/{job_id}", {200: shapes.JobAnswer}, summary="Cancel a job", is_read_only=True)
-async def cancel_job(call: Upkeep, job_id: str) -> Response:
+async def cancel_job(call: MaintenanceCall, job_id: str) -> Response:
     """Cancel a job. A finished job stays as it is."""
     return answer_json(_job(await call.hub.operations.jobs.cancel(call.ctx.account, job_id)))
 
@@ -144,7 +144,7 @@ def _job(job: Job) -> dict[str, Any]:
     {200: shapes.CompactAnswer} | STARTED,
     summary="Forget old operations",
 )
-async def compact(call: Upkeep, params: shapes.CompactParams) -> Response:
+async def compact(call: MaintenanceCall, params: shapes.CompactParams) -> Response:
     """Replace the oldest segments of the log by their rows. Every row stays; old operations cannot be undone."""
     hub = call.hub
 
@@ -155,7 +155,7 @@ async def compact(call: Upkeep, params: shapes.CompactParams) -> Response:
 
 
 @routes.add("POST", "/api/maintenance/snapshots", {201: shapes.SnapshotAnswer} | STARTED, summary="Create a snapshot")
-async def create_snapshot(call: Upkeep, params: shapes.LongWorkParams) -> Response:
+async def create_snapshot(call: MaintenanceCall, params: shapes.LongWorkParams) -> Response:
     """Write everything that is saved, of every account, to one file in `snapshots/`."""
     hub = call.hub
 
@@ -171,14 +171,14 @@ async def create_snapshot(call: Upkeep, params: shapes.LongWorkParams) -> Respon
     {200: shapes.SnapshotList},
     summary="List the snapshots, newest first",
 )
-async def list_snapshots(call: Upkeep) -> Response:
+async def list_snapshots(call: MaintenanceCall) -> Response:
     """List every snapshot with its size and time. A snapshot that cannot be opened says why."""
     results = [make_snapshot_view(entry) for entry in await call.hub.operations.snapshots.entries()]
     return answer_json({"results": results, "count": len(results)})
 
 
 @routes.add("DELETE", "/api/maintenance/snapshots/{ts}", {200: shapes.SnapshotDeleted}, summary="Delete a snapshot")
-async def delete_snapshot(call: Upkeep, ts: str) -> Response:
+async def delete_snapshot(call: MaintenanceCall, ts: str) -> Response:
     """Delete the file of a snapshot. This cannot be undone."""
     await call.hub.operations.snapshots.delete(ts)
     return answer_json({"ts": ts, "deleted": True})
@@ -211,7 +211,7 @@ async def restore_snapshot(call: WriteCall, ts: str, params: shapes.LongWorkPara
     {200: shapes.AuditAnswer},
     summary="Report duplicates, copied search results, expired records and secrets",
 )
-async def audit(call: Upkeep, params: shapes.AuditParams) -> Response:
+async def audit(call: MaintenanceCall, params: shapes.AuditParams) -> Response:
     """Check every live record and info of an account. Writes nothing."""
     report = await call.hub.audit.report(call.ctx, params.question())
     answer = view_of(
