@@ -85,8 +85,8 @@ def import_file(
 def _import_records(file: str, options: CallerOptions, on_conflict: OnConflict, *, dry_run: bool) -> None:
     from knowhub.knowledge.exchange import ImportRun
     from knowhub.web.json_text import json_limits
-    from knowhub.web.responses import make_import_view
     from knowhub.web.schemas.exchange import parse_import
+    from knowhub.web.views import make_import_view
 
     text = read_bytes(file)
     with output.show_progress(options.as_json) as bars:
@@ -147,8 +147,8 @@ def load_tree(
     Without --format the suffix says what the file is: .jsonl, .rdf, .xml, .txt, .md or .csv.
     """
     from knowhub.web.json_text import json_limits
-    from knowhub.web.responses import make_tree_import_view
     from knowhub.web.tree_files.formats import import_tree_file, parse_tree_file
+    from knowhub.web.views import make_tree_import_view
 
     wanted = _get_format(form, file)
     parsed = parse_tree_file(read_bytes(file), wanted, json_limits(load_settings(options)))

@@ -21,9 +21,9 @@ from knowhub.core.scopes import name_readers
 from knowhub.knowledge.model import Feedback, KnowledgeType, NewKnowledge
 from knowhub.usecases.recall import RecallQuery
 from knowhub.web.profile_rows import list_profile
-from knowhub.web.responses import make_commit_view
 from knowhub.web.schemas.knowledge import TypeName
 from knowhub.web.schemas.parts import Label, Text, clean, refuse_blank
+from knowhub.web.views import make_commit_view
 
 _MEMORY_SCHEME: Final = "ctx://"
 _PROFILE: Final = "profile"

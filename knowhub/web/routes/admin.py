@@ -2,11 +2,12 @@
 
 from starlette.responses import Response
 
-from knowhub.web.responses import answer_list, answer_write, make_issued_key_view, make_key_view
+from knowhub.web.responses import answer_list, answer_write
 from knowhub.web.route import Call, Routes, WriteCall
 from knowhub.web.schemas import keys as shapes
 from knowhub.web.schemas.keys import KeyBody
 from knowhub.web.schemas.parts import CallerIds, OperationAnswer
+from knowhub.web.views import make_issued_key_view, make_key_view
 
 routes = Routes("/api/admin/keys", "keys", "API keys, their holders and roles.")
 

@@ -12,21 +12,14 @@ from knowhub.context.authoring import WrittenNode
 from knowhub.context.grep import grep_memories
 from knowhub.context.model import NODES, PARTS, Level
 from knowhub.core.errors import InvalidInput, NotFound
-from knowhub.web.responses import (
-    answer_json,
-    answer_list,
-    answer_write,
-    etag,
-    find_warnings,
-    make_commit_view,
-    make_event_view,
-    view_of,
-)
+from knowhub.web.responses import answer_json, answer_list, answer_write, etag
 from knowhub.web.route import DELETED, Call, EditCall, Routes, WriteCall
 from knowhub.web.schemas import context as schemas
 from knowhub.web.schemas import context_answers as shapes
 from knowhub.web.schemas import context_edits as edits
 from knowhub.web.schemas.parts import Body
+from knowhub.web.secret_warnings import find_warnings
+from knowhub.web.views import make_commit_view, make_event_view, view_of
 
 routes = Routes("/api", "memories", "Sessions word for word, and the memories taken from them, in three layers.")
 

@@ -12,10 +12,11 @@ from starlette.responses import Response
 from knowhub.core.clock import CooperativePause
 from knowhub.knowledge.exchange import workspace_files
 from knowhub.web.json_text import json_limits
-from knowhub.web.responses import answer_report, answer_stream, make_import_view
+from knowhub.web.responses import answer_report, answer_stream
 from knowhub.web.route import Call, Routes, TextAnswer, WriteCall
 from knowhub.web.schemas import answers as shapes
 from knowhub.web.schemas.exchange import ExportParams, ImportParams, parse_import
+from knowhub.web.views import make_import_view
 
 routes = Routes("/api/knowledge", "knowledge")
 

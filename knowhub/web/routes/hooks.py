@@ -9,7 +9,7 @@ from knowhub.web.hooks.hosts import HOSTS, Action, Host
 from knowhub.web.hooks.service import HookCall, HookService
 from knowhub.web.hooks.transcripts import SentTranscript
 from knowhub.web.middleware import is_loopback
-from knowhub.web.responses import answer_json
+from knowhub.web.responses import answer_json, name_operation
 from knowhub.web.route import Call, Routes
 from knowhub.web.schemas.hooks import HookPayload, HookReply
 from knowhub.web.schemas.parts import AddressedCallerIds
@@ -42,8 +42,7 @@ async def run_hook(call: Call, body: HookPayload, params: AddressedCallerIds, ho
     del params
     hooks: HookService = call.require_request().app.state.hooks
     done = await hooks.run(call.ctx, _read_call(call, body, *_find_event(host, event)))
-    headers = {} if done.operation_id is None else {"X-Operation-Id": done.operation_id}
-    return answer_json(done.body, headers=headers)
+    return answer_json(done.body, headers=name_operation(done.operation_id))
 
 
 def _find_event(host: str, event: str) -> tuple[Host, str]:

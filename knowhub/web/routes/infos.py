@@ -7,8 +7,8 @@ from starlette.responses import Response
 
 from knowhub.keywords.model import INFOS, LinkRequest, NewInfo
 from knowhub.web.responses import (
-    answer_created_row,
-    answer_created_rows,
+    answer_created,
+    answer_created_batch,
     answer_saved,
     answer_text_list,
     answer_text_row,
@@ -43,7 +43,7 @@ async def create_info(call: WriteCall, body: schemas.InfoBody) -> Response:
     info, and it gets the links that it lacks.
     """
     created = await call.hub.keywords.infos.create(call.ctx, await _find_keywords(call, body.to_new()), call.key)
-    return answer_created_row(created, "/api/infos", 200 if created.duplicate_of else 201)
+    return answer_created(created, "/api/infos", 200 if created.duplicate_of else 201)
 
 
 @routes.add(
@@ -57,7 +57,7 @@ async def create_info(call: WriteCall, body: schemas.InfoBody) -> Response:
 async def create_infos(call: WriteCall, body: schemas.InfoBatchBody) -> Response:
     """Save up to 1,000 infos, all or none."""
     items = [await _find_keywords(call, item.to_new()) for item in body.items]
-    return await answer_created_rows(await call.hub.keywords.infos.create_batch(call.ctx, items, call.key))
+    return await answer_created_batch(await call.hub.keywords.infos.create_batch(call.ctx, items, call.key))
 
 
 @routes.add("GET", "", {200: shapes.InfoList}, summary="List infos, newest first", errors=(404, 409))

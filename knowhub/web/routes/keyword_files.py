@@ -7,7 +7,7 @@ from starlette.responses import Response
 
 from knowhub.keywords.model import TreeFormat
 from knowhub.web.json_text import json_limits
-from knowhub.web.responses import answer_report, answer_stream, make_tree_import_view
+from knowhub.web.responses import answer_report, answer_stream
 from knowhub.web.route import Call, Routes, TextAnswer, WriteCall
 from knowhub.web.schemas import keyword_answers as shapes
 from knowhub.web.schemas import keywords as schemas
@@ -18,6 +18,7 @@ from knowhub.web.tree_files.formats import (
     parse_tree_file,
     render_tree,
 )
+from knowhub.web.views import make_tree_import_view
 
 routes = Routes("/api/keywords", "keywords")
 

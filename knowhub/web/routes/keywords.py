@@ -11,14 +11,13 @@ from knowhub.keywords.model import KEYWORDS, NewKeyword
 from knowhub.keywords.service import DeleteOptions
 from knowhub.web.responses import (
     JsonText,
-    answer_created_row,
-    answer_created_rows,
+    answer_created,
+    answer_created_batch,
     answer_json,
     answer_saved,
     answer_text_list,
     answer_text_row,
     answer_write,
-    render_keyword_search,
 )
 from knowhub.web.route import DELETED, STARTED, Call, EditCall, KeywordId, Routes, WriteCall, answer_job
 from knowhub.web.schemas import keyword_answers as shapes
@@ -26,6 +25,7 @@ from knowhub.web.schemas import keywords as schemas
 from knowhub.web.schemas.keyword_answers import KEYWORD_ID, OTHER_KEYWORD_ID
 from knowhub.web.schemas.maintenance import WaitParams
 from knowhub.web.schemas.parts import OperationAnswer, PageParams
+from knowhub.web.views import render_keyword_search
 
 routes = Routes(
     "/api/keywords", "keywords", "The keyword tree: exact lookup by name, and a model's walk where no name fits."
@@ -85,7 +85,7 @@ async def create_keyword(call: WriteCall, body: schemas.KeywordBody) -> Response
         dedup_check=body.llm_dedup_check,
     )
     is_there = created.decided.get("dedup") in _ALREADY_THERE
-    return answer_created_row(created, "/api/keywords", 200 if is_there else 201)
+    return answer_created(created, "/api/keywords", 200 if is_there else 201)
 
 
 @routes.add(
@@ -107,7 +107,7 @@ async def create_keyword(call: WriteCall, body: schemas.KeywordBody) -> Response
 async def create_keywords(call: WriteCall, body: schemas.KeywordBatchBody) -> Response:
     """Create up to 1,000 keywords, all or none. `parent_ref` names the `ref` of an earlier keyword as the parent."""
     items = [await _find_parent(call, item.to_new()) for item in body.items]
-    return await answer_created_rows(await call.hub.keywords.tree.create_batch(call.ctx, items, call.key))
+    return await answer_created_batch(await call.hub.keywords.tree.create_batch(call.ctx, items, call.key))
 
 
 @routes.add("GET", "/metrics", {200: shapes.TreeMetrics}, summary="How healthy the tree is")
@@ -193,7 +193,7 @@ async def accept_missed(call: WriteCall, body: schemas.MissedAcceptBody) -> Resp
     keywords = call.hub.keywords
     new = await keywords.missed.get_keyword(call.ctx, body.id, body.name, body.parent_id)
     created = await keywords.tree.create(call.ctx, await _find_parent(call, new), call.key, auto_place=False)
-    return answer_created_row(created, "/api/keywords")
+    return answer_created(created, "/api/keywords")
 
 
 @routes.add("DELETE", "/missed", {200: OperationAnswer}, summary="Dismiss a missed query", errors=(404,))

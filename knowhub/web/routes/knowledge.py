@@ -20,10 +20,6 @@ from knowhub.web.responses import (
     answer_text_list,
     answer_write,
     etag,
-    find_warnings,
-    make_saved_view,
-    make_slimming_view,
-    view_of,
 )
 from knowhub.web.route import DELETED, STARTED, Call, EditCall, Routes, WriteCall, answer_job
 from knowhub.web.schemas import answers as shapes
@@ -32,6 +28,8 @@ from knowhub.web.schemas import knowledge as schemas
 from knowhub.web.schemas.maintenance import WaitParams
 from knowhub.web.schemas.operations import HistoryParams
 from knowhub.web.schemas.parts import DeleteParams, EraseBody
+from knowhub.web.secret_warnings import find_warnings
+from knowhub.web.views import make_saved_view, make_slimming_view, view_of
 
 routes = Routes("/api/knowledge", "knowledge", "Experience records: what agents learnt, with the evidence for it.")
 

@@ -15,10 +15,11 @@ from knowhub.core.job_board import Job
 from knowhub.core.language_models import get_counted
 from knowhub.core.permissions import check_can_maintain
 from knowhub.web.auth import context_of, is_maintainer
-from knowhub.web.responses import answer_json, answer_report, make_restore_view, make_snapshot_view, view_of
+from knowhub.web.responses import answer_json, answer_report
 from knowhub.web.route import STARTED, MaintenanceCall, Routes, TextAnswer, WriteCall, answer_job
 from knowhub.web.schemas import maintenance as shapes
 from knowhub.web.schemas.parts import CallerIds
+from knowhub.web.views import make_restore_view, make_snapshot_view, view_of
 
 routes = Routes("", "upkeep", "Indexes, jobs, health and metrics.")
 

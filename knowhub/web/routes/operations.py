@@ -8,10 +8,11 @@ from starlette.responses import Response
 
 from knowhub.core.clock import free_items, iso
 from knowhub.operations.model import OperationEntry
-from knowhub.web.responses import JsonText, answer_json, answer_list, view_of
+from knowhub.web.responses import JsonText, answer_json, answer_list, name_operation
 from knowhub.web.route import Call, Routes, WriteCall
 from knowhub.web.schemas import operations as shapes
 from knowhub.web.schemas.operations import OperationParams, UndoBody
+from knowhub.web.views import view_of
 
 routes = Routes("/api/operations", "operations", "History: who did what, and undo for each operation.")
 
@@ -76,8 +77,7 @@ async def undo_operation(call: WriteCall, operation_id: str, body: UndoBody) -> 
             del answer["changes_total"]
         return orjson.dumps(answer)
 
-    headers = {} if last_id is None else {"X-Operation-Id": last_id}
-    return JsonText(await asyncio.to_thread(render), 200, headers)
+    return JsonText(await asyncio.to_thread(render), 200, name_operation(last_id))
 
 
 def _summary(entry: OperationEntry) -> dict[str, Any]:

@@ -6,10 +6,11 @@ from starlette.responses import Response
 
 from knowhub.resources.decisions import check_resource_id
 from knowhub.resources.model import RESOURCES
-from knowhub.web.responses import answer_json, answer_list, answer_saved, answer_write, etag, find_warnings
+from knowhub.web.responses import answer_json, answer_list, answer_saved, answer_write, etag
 from knowhub.web.route import DELETED, Call, EditCall, Routes, WriteCall
 from knowhub.web.schemas import resources as schemas
 from knowhub.web.schemas.parts import DeleteParams, EraseBody
+from knowhub.web.secret_warnings import find_warnings
 
 routes = Routes("/api/resource", "resources", "Code, credentials, cookies and other texts, with an encrypted part.")
 
