@@ -68,10 +68,10 @@ async def _serve(settings: Settings, ids: dict[str, str | None], url: str | None
     from functools import partial
 
     from knowhub.settings import default_owner
-    from knowhub.web.json_text import json_limits
+    from knowhub.web.json_limits import make_json_limits
     from knowhub.web.mcp.stdio import StdioWire
 
-    wire = StdioWire(settings.max_batch_body_bytes, json_limits(settings))
+    wire = StdioWire(settings.max_batch_body_bytes, make_json_limits(settings))
     # Clients wait a few seconds for the first answer, which needs no data. The rest is loaded afterwards.
     version = await wire.greet()
     if wire.is_over:

@@ -27,7 +27,7 @@ from knowhub.web import error_responses, openapi
 from knowhub.web import routes as route_modules
 from knowhub.web.auth import AuthMiddleware, log_first_steps
 from knowhub.web.hooks.service import HookService
-from knowhub.web.json_text import json_limits
+from knowhub.web.json_limits import make_json_limits
 from knowhub.web.limits import RateLimiter, RateLimits
 from knowhub.web.mcp.endpoint import make_route
 from knowhub.web.metrics import Metrics
@@ -124,7 +124,7 @@ def _guard(app: FastAPI, settings: Settings, clock: Clock) -> None:
         batch_bytes=settings.max_batch_body_bytes,
         held_bytes=settings.max_held_body_bytes,
         caller_bytes=settings.max_held_body_bytes_per_caller,
-        json=json_limits(settings),
+        json=make_json_limits(settings),
         large=frozenset(large),
         large_below=tuple(path.partition("{")[0] for path in large if "{" in path),
         lines={route.path: route.declared.get("media_types", NDJSON) for route in _ROUTES if route.takes_lines},

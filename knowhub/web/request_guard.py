@@ -14,8 +14,8 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from knowhub.web.auth import name_caller
 from knowhub.web.error_responses import ProblemKind, Refusal, answer_refusal
+from knowhub.web.json_limits import JsonLimits, find_excess_in_turns
 from knowhub.web.json_rpc import EDGE_BYTES, is_mcp, read_id
-from knowhub.web.json_text import JsonLimits, find_excess_in_turns
 from knowhub.web.middleware import SAFE_METHODS
 
 BODY: Final = "knowhub.body"

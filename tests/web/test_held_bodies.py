@@ -11,7 +11,7 @@ from starlette.types import Message, Receive, Scope, Send
 from knowhub.core.request_context import Role
 from knowhub.settings import Settings
 from knowhub.web.auth import CALLER
-from knowhub.web.json_text import JsonLimits
+from knowhub.web.json_limits import JsonLimits
 from knowhub.web.request_guard import BODY, BodyRules, RequestGuard
 from tests.keys import root_caller
 

@@ -11,7 +11,7 @@ from starlette.responses import Response
 
 from knowhub.core.clock import CooperativePause
 from knowhub.knowledge.exchange import workspace_files
-from knowhub.web.json_text import json_limits
+from knowhub.web.json_limits import make_json_limits
 from knowhub.web.responses import answer_report, answer_stream
 from knowhub.web.route import Call, Routes, TextAnswer, WriteCall
 from knowhub.web.schemas import answers as shapes
@@ -73,7 +73,7 @@ async def export_knowledge(call: Call, params: ExportParams) -> Response:
 )
 async def import_knowledge(call: WriteCall, lines: bytes, params: ImportParams) -> Response:
     """Import JSON lines, all or none: each keeps its id, owner, scopes, evidence and time of creation."""
-    records = await asyncio.to_thread(parse_import, lines, json_limits(call.hub.settings))
+    records = await asyncio.to_thread(parse_import, lines, make_json_limits(call.hub.settings))
     done = await call.hub.knowledge.exchange.import_lines(call.ctx, records, params.on_conflict, call.key)
     answer = make_import_view(done)
     return answer_report(answer)
