@@ -51,8 +51,8 @@ class Host:
 
     def find_event(self, written: str) -> str | None:
         """Return the event with this name, in any case, with or without hyphens and underscores."""
-        wanted = _plain(written)
-        return next((event for event in self.events if _plain(event) == wanted), None)
+        wanted = _normalize_name(written)
+        return next((event for event in self.events if _normalize_name(event) == wanted), None)
 
 
 def read_claude_entry(entry: Mapping[str, Any], tools: MutableMapping[str, str]) -> Iterator[Message]:
@@ -156,7 +156,7 @@ def _is_object(block: object) -> bool:
     return isinstance(block, dict)
 
 
-def _plain(name: str) -> str:
+def _normalize_name(name: str) -> str:
     return name.replace("-", "").replace("_", "").casefold()
 
 

@@ -94,7 +94,7 @@ def parse_skos(document: bytes) -> tuple[list[tuple[int, dict[str, Any]]], Dropp
             errors.append(FieldError(f"concepts.{number}.broader", detail))
         else:
             rows[uri] = (number, broader[0] if broader else None, row)
-    graph.note_unused()
+    graph.count_unused()
     free_items(graph.texts, *graph.links.values())
     if errors:
         raise InvalidInput(f"{errors[0].field}: {errors[0].message}; nothing was imported", errors[:_MAX_NAMED])
@@ -164,7 +164,7 @@ class _Graph:
         else:
             self.dropped[child.tag, "no_place"] += len(targets)
 
-    def note_unused(self) -> None:
+    def count_unused(self) -> None:
         """Count what is said of subjects that are no concepts of the document, and the schemes if there are several."""
         self.dropped[_IN_SCHEME, "no_place"] += len(self._schemes) if len(self._schemes) > 1 else 0
         for tag, links in self.links.items():
