@@ -106,7 +106,7 @@ def audit(
     Writes nothing.
     """
     if report["findings"]:
-        yield output.make_table(("", "kind", "row", "related", "evidence"), _audit_rows(report["findings"]))
+        yield output.make_table(("", "kind", "row", "related", "evidence"), _list_audit_rows(report["findings"]))
     total = report["records"] + report["infos"]
     yield f"junk rate: {report['junk_rate']:.1%} ({report['junk']} of {total} records and infos)"
     counts = [f"{kind} {count}" for kind, count in report["summary"].items() if count]
@@ -115,7 +115,7 @@ def audit(
         yield f"the first {report['count']} are shown; use --limit and --kind to see others"
 
 
-def _audit_rows(findings: Sequence[Answer]) -> Iterator[tuple[object, ...]]:
+def _list_audit_rows(findings: Sequence[Answer]) -> Iterator[tuple[object, ...]]:
     import orjson
 
     for finding in findings:

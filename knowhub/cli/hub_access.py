@@ -114,7 +114,7 @@ def _make_request(
     beside = route.query_beside_body
     # A command sends a query where a route takes a body or a query.
     model = route.query if route.takes_body_or_query else route.body or route.query
-    body_fields, query_fields = _fields_of(model), _fields_of(beside)
+    body_fields, query_fields = _get_fields(model), _get_fields(beside)
     in_body = {
         field: value
         for field, value in fields.items()
@@ -132,7 +132,7 @@ def _make_request(
     return ask
 
 
-def _fields_of(model: type[BaseModel] | None) -> Mapping[str, Any]:
+def _get_fields(model: type[BaseModel] | None) -> Mapping[str, Any]:
     return {} if model is None else model.model_fields
 
 

@@ -146,7 +146,7 @@ async def _keep_open(settings: Settings, ids: dict[str, str | None], opened: asy
         async with open_hub(settings) as hub:
 
             async def find_caller(_request: Request) -> tuple[Hub, RequestContext]:
-                return hub, given.context(hub.default_owner)
+                return hub, given.to_context(hub.default_owner)
 
             opened.set_result(McpEndpoint(tools, find_caller))
             await asyncio.Event().wait()

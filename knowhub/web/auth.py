@@ -70,7 +70,7 @@ def is_open(path: str) -> bool:
     return path in _OPEN or path.startswith(_ASSETS)
 
 
-def context_of(request: Request, ids: CallerIds) -> RequestContext:
+def make_request_context(request: Request, ids: CallerIds) -> RequestContext:
     """Return the caller: the holder of the key, or without keys whom the context ids name.
 
     Raises Forbidden for ids that are not the key's.
@@ -80,7 +80,7 @@ def context_of(request: Request, ids: CallerIds) -> RequestContext:
         hub: Hub = request.app.state.hub
         if hub.settings.auth != "none":
             raise Forbidden("this route knows of no caller; it answers nothing that is anybody's")
-        return ids.context(hub.default_owner)
+        return ids.to_context(hub.default_owner)
     return context_for(caller, ids.get_ids(), ids.account if "account" in ids.model_fields_set else None)
 
 
@@ -98,7 +98,7 @@ def name_caller(scope: Scope) -> str | None:
 
 def make_local_context(hub: Hub, ids: CallerIds) -> RequestContext:
     """Return the caller on the machine itself. Where keys are required, it shares nothing by default."""
-    ctx = ids.context(hub.default_owner)
+    ctx = ids.to_context(hub.default_owner)
     return ctx if hub.settings.auth == "none" else share_nothing_by_default(ctx)
 
 

@@ -74,13 +74,15 @@ class Refusal:
     field: str = "body"
 
 
-def problem(kind: ProblemKind, detail: str, path: str, extra: Mapping[str, Any] | None = None) -> tuple[bytes, str]:
+def make_problem(
+    kind: ProblemKind, detail: str, path: str, extra: Mapping[str, Any] | None = None
+) -> tuple[bytes, str]:
     """Return the body and media type of an error. MCP has a form of its own: its clients show no other."""
     if json_rpc.is_mcp(path):
         return orjson.dumps(json_rpc.make_refusal(kind.status, detail, (extra or {}).get("id"))), "application/json"
     body = {
         "type": f"urn:knowhub:problem:{kind.slug}",
-        "title": title_of(kind.status),
+        "title": get_title(kind.status),
         "status": kind.status,
         "detail": detail,
         # A path may hold half a surrogate pair, which is no JSON text.
@@ -90,7 +92,7 @@ def problem(kind: ProblemKind, detail: str, path: str, extra: Mapping[str, Any] 
     return orjson.dumps(body, default=str), "application/problem+json"
 
 
-def title_of(status: int) -> str:
+def get_title(status: int) -> str:
     """Return the name of a status; Python 3.11 knows older names of two."""
     return _TITLES.get(status, HTTPStatus(status).phrase)
 
@@ -100,7 +102,7 @@ async def answer_refusal(send: Send, scope: Scope, refusal: Refusal, rpc_id: str
     extra: dict[str, Any] = {} if rpc_id is None else {"id": rpc_id}
     if refusal.kind is ProblemKind.INVALID_INPUT:
         extra["errors"] = [{"field": refusal.field, "message": refusal.detail}]
-    response = _response(scope["path"], refusal.kind, refusal.detail, extra, refusal.headers)
+    response = _make_response(scope["path"], refusal.kind, refusal.detail, extra, refusal.headers)
     await send({"type": "http.response.start", "status": response.status_code, "headers": response.raw_headers})
     await send({"type": "http.response.body", "body": response.body})
 
@@ -118,25 +120,25 @@ def install(app: Starlette, routes: Sequence[Route]) -> None:
         if isinstance(error, errors.InvalidInput):
             extra["errors"] = [asdict(field_error) for field_error in error.errors]
         headers = {_RETRY_AFTER: str(ceil(error.retry_after_s))} if isinstance(error, errors.TooManyRequests) else {}
-        return _response(request.scope["path"], kind, error.detail, extra, headers)
+        return _make_response(request.scope["path"], kind, error.detail, extra, headers)
 
     async def handle_malformed(request: Request, error: Exception) -> Response:
         extra = {"errors": [{"field": "body", "message": str(error)}]}
-        return _response(request.scope["path"], ProblemKind.MALFORMED_JSON, "the body is not JSON", extra)
+        return _make_response(request.scope["path"], ProblemKind.MALFORMED_JSON, "the body is not JSON", extra)
 
-    async def http(request: Request, error: Exception) -> Response:
+    async def handle_unrouted(request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)  # noqa: S101 -- as above
         return _answer_unrouted(routes, request, error)
 
     app.add_exception_handler(errors.KnowHubError, handle_known)
     app.add_exception_handler(MalformedJson, handle_malformed)
-    app.add_exception_handler(HTTPException, http)
+    app.add_exception_handler(HTTPException, handle_unrouted)
 
 
-def _response(
+def _make_response(
     path: str, kind: ProblemKind, detail: str, extra: Mapping[str, Any], headers: Mapping[str, str] | None = None
 ) -> Response:
-    body, media_type = problem(kind, detail, path, extra)
+    body, media_type = make_problem(kind, detail, path, extra)
     retry = {_RETRY_AFTER: "1"} if kind in _TRIED_AGAIN else {}
     return Response(body, kind.status, {**retry, **(headers or {})}, media_type)
 
@@ -152,7 +154,7 @@ def _answer_unrouted(routes: Sequence[Route], request: Request, error: HTTPExcep
         headers["Allow"] = ", ".join(_list_methods(routes, request))
         detail = f"{request.method} is not one of {headers['Allow']}"
     kind = next(kind for kind in ProblemKind if kind.status == status)
-    return _response(request.scope["path"], kind, detail, {}, headers)
+    return _make_response(request.scope["path"], kind, detail, {}, headers)
 
 
 def _is_unknown_verb(request: Request) -> bool:

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
-from knowhub.web.error_responses import ProblemKind, problem, title_of
+from knowhub.web.error_responses import ProblemKind, get_title, make_problem
 from knowhub.web.middleware import SAFE_METHODS
 from knowhub.web.request_guard import HAS_ARRIVED
 
@@ -205,9 +205,9 @@ class HttpProtocol(HttpToolsProtocol):
         self.loop.call_later(_LINGER_S, self.transport.close)
 
     def _answer(self, kind: ProblemKind, detail: str) -> bytes:
-        body, media_type = problem(kind, detail, "")
+        body, media_type = make_problem(kind, detail, "")
         head = [
-            b"HTTP/1.1 %d %s" % (kind.status, title_of(kind.status).encode()),
+            b"HTTP/1.1 %d %s" % (kind.status, get_title(kind.status).encode()),
             *(b"%s: %s" % header for header in self.server_state.default_headers),
             b"content-type: " + media_type.encode(),
             b"content-length: %d" % len(body),

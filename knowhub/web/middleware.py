@@ -117,13 +117,13 @@ class HostGuard:
         await self._app(scope, receive, send)
 
     def _check(self, sent_host: bytes | None, sent_origin: bytes | None) -> str | None:
-        host, origin = _text(sent_host), _text(sent_origin)
-        name, port = _host_and_port(f"//{host}") if host else (None, None)
+        host, origin = _decode_header(sent_host), _decode_header(sent_origin)
+        name, port = _split_host(f"//{host}") if host else (None, None)
         if name is None or not (is_loopback(name) or name in self._allowed or host in self._allowed):
             return f"this hub does not answer for host {host!r}; name it in KNOWHUB_ALLOWED_HOSTS if it should"
         if origin is None or origin in self._origins:
             return None
-        origin_name, origin_port = _host_and_port(origin)
+        origin_name, origin_port = _split_host(origin)
         same = origin_name is not None and (
             (origin_name == name and origin_port == port)
             or (is_loopback(origin_name) and is_loopback(name) and origin_port == port)
@@ -210,7 +210,7 @@ def _sent_request_id(scope: Scope) -> bytes | None:
     return None
 
 
-def _host_and_port(url: str) -> tuple[str | None, int | None]:
+def _split_host(url: str) -> tuple[str | None, int | None]:
     try:
         parts = urlsplit(url)
         return (parts.hostname, parts.port) if parts.hostname else (None, None)
@@ -233,5 +233,5 @@ def is_loopback(name: str) -> bool:
         return False
 
 
-def _text(value: bytes | None) -> str | None:
+def _decode_header(value: bytes | None) -> str | None:
     return None if value is None else value.decode("latin-1").lower()

@@ -11,8 +11,8 @@ from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue, models_jso
 from pydantic_core import core_schema
 
 from knowhub.web.auth import API_KEY_HEADER, is_open
-from knowhub.web.error_responses import title_of
-from knowhub.web.openapi_examples import example_of, problem_example
+from knowhub.web.error_responses import get_title
+from knowhub.web.openapi_examples import make_example, make_problem_example
 from knowhub.web.request_guard import NDJSON
 from knowhub.web.route import EditCall, Route, Routes, TextAnswer, WriteCall
 from knowhub.web.schemas.parts import Problem
@@ -276,13 +276,13 @@ def _describe_answer(route: Route, status: int, schemas: Mapping[str, Any]) -> d
         }
         return {"description": answer.description, "headers": headers, "content": content}
     schema = _refer_to(answer.model)
-    content = {"application/json": {"schema": schema, "example": example_of(schema, schemas)}}
+    content = {"application/json": {"schema": schema, "example": make_example(schema, schemas)}}
     return {"description": answer.description, "headers": headers, "content": content}
 
 
 def _describe_problem(status: int) -> dict[str, Any]:
     text = _PROBLEM_TEXTS[status]
-    example = problem_example(status, title_of(status), text)
+    example = make_problem_example(status, get_title(status), text)
     content = {"application/problem+json": {"schema": _refer_to(Problem), "example": example}}
     return {"description": text, "headers": _describe_headers(status, ["X-Request-ID"]), "content": content}
 

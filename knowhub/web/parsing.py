@@ -118,12 +118,12 @@ def _parse_loosely(raw: bytes) -> Any:  # noqa: ANN401 -- any JSON value
     """Parse what is JSON but holds no text or number that could be kept, so that its field can be named."""
     try:
         # As text: of bytes, json would also take UTF-16, in which brackets hide from the depth that is allowed.
-        return json.loads(raw.decode(), parse_int=_integer)
+        return json.loads(raw.decode(), parse_int=_parse_integer)
     except ValueError as problem:
         raise MalformedJson(str(problem)) from None
 
 
-def _integer(digits: str) -> int:
+def _parse_integer(digits: str) -> int:
     # Beyond 64 bits it is refused, whatever it is; Python refuses to convert one of thousands of digits.
     return int(digits[:32])
 

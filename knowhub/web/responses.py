@@ -115,7 +115,7 @@ async def _join_parts(parts: Iterator[bytes]) -> AsyncIterator[bytes]:
 
 def answer_text_row(row: RowText) -> Response:
     """Answer with a row that is JSON text already."""
-    return JsonText(row.json, 200, etag(row.version))
+    return JsonText(row.json, 200, make_etag(row.version))
 
 
 def answer_write(
@@ -137,7 +137,7 @@ def answer_saved(
     """Answer with a row after a write, the path of a new one, and what `more` says of it."""
     located = {} if location is None else {"Location": location}
     view = {**make_saved_view(saved), **(more or {})}
-    return answer_write(view, saved.operation_id, status, {**etag(saved.record["version"]), **located})
+    return answer_write(view, saved.operation_id, status, {**make_etag(saved.record["version"]), **located})
 
 
 def answer_created(saved: SavedRow, folder: str, status: int = 201) -> Response:
@@ -168,7 +168,7 @@ async def answer_created_batch(written: SavedBatch) -> Response:
     return await answer_rows([make_saved_view(saved) for saved in written.records], rest, 201)
 
 
-def etag(version: int) -> dict[str, str]:
+def make_etag(version: int) -> dict[str, str]:
     """Return the header with the version of a row; a client sends it back as `If-Match`."""
     return {"ETag": f'"{version}"'}
 

@@ -23,12 +23,12 @@ from knowhub.core.owned_rows import RowTextPage
 from knowhub.core.permissions import check_can_maintain
 from knowhub.core.request_context import RequestContext
 from knowhub.operations.jobs import Work
-from knowhub.web.auth import context_of, make_local_context
+from knowhub.web.auth import make_local_context, make_request_context
 from knowhub.web.parsing import PARSED_AT_ONCE, parse_body, parse_query
 from knowhub.web.request_guard import BODY, BODY_HASH
 from knowhub.web.responses import answer_json, answer_text_list, answer_write
 from knowhub.web.schemas.maintenance import JobStarted
-from knowhub.web.schemas.parts import Body, CallerIds, DeleteBody, DeletionAnswer
+from knowhub.web.schemas.parts import Body, CallerIds, DeletionAnswer, VersionedBody
 
 _MAX_KEY_CHARS: Final = 200
 # Clients send an empty object where a route reads no body.
@@ -53,7 +53,7 @@ class Call:
         self.request = request
         self.hub = hub
         self.ids = ids
-        self.ctx = make_local_context(hub, ids) if request is None else context_of(request, ids)
+        self.ctx = make_local_context(hub, ids) if request is None else make_request_context(request, ids)
 
     def with_ids(self, ids: CallerIds) -> Self:
         """Return the same request with other ids of a caller. Raises Forbidden."""
@@ -124,7 +124,7 @@ class WriteCall(Call):
 class EditCall(WriteCall):
     """A request that changes or deletes a row; it may name the version that the caller has read."""
 
-    models = (DeleteBody, CallerIds)
+    models = (VersionedBody, CallerIds)
 
     @property
     def version(self) -> int | None:

@@ -22,11 +22,11 @@ from knowhub.keywords.model import Dropped, KeywordSearchResult
 from knowhub.knowledge.evolve.slimming import SlimResult
 from knowhub.knowledge.exchange import ImportResult
 from knowhub.operations.model import RestoreResult
-from knowhub.web.schemas.answers import SlimAnswer
 from knowhub.web.schemas.context_answers import CommitAnswer
+from knowhub.web.schemas.knowledge_answers import SlimAnswer
 
 
-def view_of(model: type[BaseModel], source: object, **others: Any) -> dict[str, Any]:  # noqa: ANN401 -- any JSON
+def make_view(model: type[BaseModel], source: object, **others: Any) -> dict[str, Any]:  # noqa: ANN401 -- any JSON
     """Return the fields of an answer that `source` has by the same names, and `others`."""
     names = [name for name in model.model_fields if name not in others and hasattr(source, name)]
     return {name: getattr(source, name) for name in names} | others
@@ -52,7 +52,7 @@ def make_saved_view(saved: SavedRow) -> dict[str, Any]:
 def make_slimming_view(done: SlimResult) -> dict[str, Any]:
     """Return what was merged into what."""
     operation_id = done.operation_ids[-1] if done.operation_ids else None
-    return {**done.report, **view_of(SlimAnswer, done, operation_id=operation_id)}
+    return {**done.report, **make_view(SlimAnswer, done, operation_id=operation_id)}
 
 
 def make_import_view(done: ImportResult | TreeImportResult) -> dict[str, Any]:
@@ -93,7 +93,7 @@ def render_keyword_search(found: KeywordSearchResult) -> bytes:
 
 def make_commit_view(done: CommitResult) -> dict[str, Any]:
     """Return what committing a session did."""
-    return view_of(
+    return make_view(
         CommitAnswer,
         done,
         outbox_events=[make_event_view(event) for event in done.outbox_events],

@@ -15,7 +15,7 @@ from starlette.types import Message, Receive, Scope, Send
 
 from knowhub.bootstrap import Hub
 from knowhub.core.request_context import RequestContext
-from knowhub.web.auth import context_of
+from knowhub.web.auth import make_request_context
 from knowhub.web.json_rpc import PATH, find_fault, make_refusal
 from knowhub.web.mcp.tools import McpTool, choose_tools
 from knowhub.web.parsing import parse_query
@@ -92,7 +92,7 @@ async def _find_caller(request: Request) -> tuple[Hub, RequestContext]:
     Raises InvalidInput for an unknown or invalid id, and Forbidden for an id that is not the key's.
     """
     ids = parse_query(request.scope["query_string"], AddressedCallerIds)
-    return request.app.state.hub, context_of(request, ids)
+    return request.app.state.hub, make_request_context(request, ids)
 
 
 def _replay(body: bytes, receive: Receive) -> Receive:

@@ -9,7 +9,7 @@ from knowhub.keywords.model import TreeFormat
 from knowhub.web.json_limits import make_json_limits
 from knowhub.web.responses import answer_report, answer_stream
 from knowhub.web.route import Call, Routes, TextAnswer, WriteCall
-from knowhub.web.schemas import keyword_answers as shapes
+from knowhub.web.schemas import keyword_answers as answers
 from knowhub.web.schemas import keywords as schemas
 from knowhub.web.tree_files.formats import (
     MEDIA_TYPES,
@@ -45,7 +45,7 @@ async def export_keywords(call: Call, params: schemas.TreeExportParams) -> Respo
 @routes.add(
     "POST",
     "/import",
-    {200: shapes.TreeImportAnswer},
+    {200: answers.TreeImportAnswer},
     summary="Import a keyword tree",
     examples={"a small tree": "".join(orjson.dumps(line).decode() + "\n" for line in _LINES)},
     is_large=True,

@@ -20,7 +20,7 @@ from knowhub.web.responses import (
     answer_write,
 )
 from knowhub.web.route import DELETED, STARTED, Call, EditCall, KeywordId, Routes, WriteCall, answer_job
-from knowhub.web.schemas import keyword_answers as shapes
+from knowhub.web.schemas import keyword_answers as answers
 from knowhub.web.schemas import keywords as schemas
 from knowhub.web.schemas.keyword_answers import KEYWORD_ID, OTHER_KEYWORD_ID
 from knowhub.web.schemas.maintenance import WaitParams
@@ -39,7 +39,7 @@ _MISSED = "missed"
 
 # First of all routes here: it is asked the most, and a request is matched against one after the other.
 @routes.add(
-    "GET", "/search", {200: shapes.KeywordSearchAnswer}, summary="Find a keyword by its name, or let the model find it"
+    "GET", "/search", {200: answers.KeywordSearchAnswer}, summary="Find a keyword by its name, or let the model find it"
 )
 async def search_keywords(call: Call, params: schemas.KeywordSearchParams) -> Response:
     """Look up `q` among all names and aliases. If there is no such name, the model searches the tree.
@@ -56,7 +56,7 @@ async def search_keywords(call: Call, params: schemas.KeywordSearchParams) -> Re
     return JsonText(render_keyword_search(found))
 
 
-@routes.add("GET", "", {200: shapes.KeywordList}, summary="List keywords, newest first")
+@routes.add("GET", "", {200: answers.KeywordList}, summary="List keywords, newest first")
 async def list_keywords(call: Call, params: schemas.KeywordListParams) -> Response:
     """List the keywords that the caller sees, or those whose name or alias begins with `prefix`."""
     before = call.read_cursor(KEYWORDS, params.cursor)
@@ -67,7 +67,7 @@ async def list_keywords(call: Call, params: schemas.KeywordListParams) -> Respon
 @routes.add(
     "POST",
     "",
-    {201: shapes.CreatedKeyword, 200: (shapes.CreatedKeyword, "The model found that it exists already.")},
+    {201: answers.CreatedKeyword, 200: (answers.CreatedKeyword, "The model found that it exists already.")},
     summary="Create a keyword",
     examples={
         "under a parent": {"name": "异步编程", "parent_id": KEYWORD_ID, "aliases": ["async", "asyncio"]},
@@ -91,7 +91,7 @@ async def create_keyword(call: WriteCall, body: schemas.KeywordBody) -> Response
 @routes.add(
     "POST",
     "/batch",
-    {201: shapes.CreatedKeywords},
+    {201: answers.CreatedKeywords},
     summary="Create many keywords in one operation",
     examples={
         "a branch": {
@@ -110,7 +110,7 @@ async def create_keywords(call: WriteCall, body: schemas.KeywordBatchBody) -> Re
     return await answer_created_batch(await call.hub.keywords.tree.create_batch(call.ctx, items, call.key))
 
 
-@routes.add("GET", "/metrics", {200: shapes.TreeMetrics}, summary="How healthy the tree is")
+@routes.add("GET", "/metrics", {200: answers.TreeMetrics}, summary="How healthy the tree is")
 async def tree_metrics(call: Call) -> Response:
     """Count orphans, missing descriptions, depths, children and duplicate names."""
     return answer_json(await call.hub.keywords.curator.metrics(call.ctx))
@@ -119,7 +119,7 @@ async def tree_metrics(call: Call) -> Response:
 @routes.add(
     "POST",
     "/reorganize",
-    {200: shapes.PlanAnswer} | STARTED,
+    {200: answers.PlanAnswer} | STARTED,
     summary="Propose how to tidy the tree",
     examples={"all of it": {}, "one branch": {"scope_id": KEYWORD_ID}},
     is_body_optional=True,
@@ -149,7 +149,7 @@ async def reorganize_keywords(call: Call, body: schemas.ReorganizeBody, params: 
 @routes.add(
     "POST",
     "/reorganize/apply",
-    {200: shapes.AppliedPlan},
+    {200: answers.AppliedPlan},
     summary="Apply a plan",
     examples={
         "one step of it": {
@@ -172,7 +172,7 @@ async def apply_plan(call: WriteCall, body: schemas.ApplyBody) -> Response:
     return answer_write(done.record, done.operation_id)
 
 
-@routes.add("GET", "/missed", {200: shapes.MissedList}, summary="List missed queries, newest first")
+@routes.add("GET", "/missed", {200: answers.MissedList}, summary="List missed queries, newest first")
 async def list_missed(call: Call, params: PageParams) -> Response:
     """List the queries for which a model found no keyword, each with the place that it suggested."""
     before = call.read_cursor(_MISSED, params.cursor)
@@ -183,9 +183,9 @@ async def list_missed(call: Call, params: PageParams) -> Response:
 @routes.add(
     "POST",
     "/missed",
-    {201: shapes.CreatedKeyword},
+    {201: answers.CreatedKeyword},
     summary="Make a missed query a keyword",
-    examples={"as suggested": {"id": shapes.MISSED_ID}},
+    examples={"as suggested": {"id": answers.MISSED_ID}},
     errors=(404,),
 )
 async def accept_missed(call: WriteCall, body: schemas.MissedAcceptBody) -> Response:
@@ -202,7 +202,7 @@ async def dismiss_missed(call: Call, params: schemas.MissedDismissParams) -> Res
     return answer_write({}, await call.hub.keywords.missed.dismiss(call.ctx, params.id))
 
 
-@routes.add("GET", "/{keyword_id}", {200: shapes.KeywordRecord}, summary="Read a keyword")
+@routes.add("GET", "/{keyword_id}", {200: answers.KeywordRecord}, summary="Read a keyword")
 async def get_keyword(call: Call, keyword_id: KeywordId) -> Response:
     """Read one keyword, whole; `ETag` is its version."""
     return answer_text_row(await call.hub.keywords.tree.get(call.ctx, keyword_id))
@@ -211,7 +211,7 @@ async def get_keyword(call: Call, keyword_id: KeywordId) -> Response:
 @routes.add(
     "PATCH",
     "/{keyword_id}",
-    {200: shapes.SavedKeyword},
+    {200: answers.SavedKeyword},
     summary="Change fields of a keyword",
     examples={"say what it is": {"description": "事件循环、协程、任务。", "metadata": {"icon": "loop"}}},
 )
@@ -221,7 +221,7 @@ async def update_keyword(call: EditCall, keyword_id: KeywordId, body: schemas.Ke
         await call.hub.keywords.tree.update(
             call.ctx,
             keyword_id,
-            body.patch(),
+            body.to_patch(),
             call.version,
             call.key,
             allow_duplicate=body.allow_duplicate,
@@ -245,7 +245,7 @@ async def delete_keyword(
     )
 
 
-@routes.add("GET", "/{keyword_id}/children", {200: shapes.KeywordList}, summary="The children of a keyword")
+@routes.add("GET", "/{keyword_id}/children", {200: answers.KeywordList}, summary="The children of a keyword")
 async def get_children(call: Call, keyword_id: KeywordId, params: schemas.ChildrenParams) -> Response:
     """List the children that the caller sees, oldest first."""
     tree, after = call.hub.keywords.tree, call.read_cursor(_CHILDREN, params.cursor)
@@ -253,7 +253,7 @@ async def get_children(call: Call, keyword_id: KeywordId, params: schemas.Childr
     return call.answer_page(_CHILDREN, page)
 
 
-@routes.add("GET", "/{keyword_id}/path", {200: shapes.KeywordPath}, summary="The path from the root to a keyword")
+@routes.add("GET", "/{keyword_id}/path", {200: answers.KeywordPath}, summary="The path from the root to a keyword")
 async def get_path(call: Call, keyword_id: KeywordId) -> Response:
     """List the keywords from the root to this one, both included."""
     return answer_text_list(await call.hub.keywords.tree.get_path(call.ctx, keyword_id))
@@ -262,7 +262,7 @@ async def get_path(call: Call, keyword_id: KeywordId) -> Response:
 @routes.add(
     "GET",
     "/{keyword_id}/subtree",
-    {200: shapes.Subtree},
+    {200: answers.Subtree},
     summary="A keyword with everything below it",
     headers={200: ()},
 )
@@ -271,16 +271,18 @@ async def get_subtree(call: Call, keyword_id: KeywordId, params: schemas.Subtree
     return answer_json(await call.hub.keywords.tree.get_subtree(call.ctx, keyword_id, params.depth))
 
 
-@routes.add("GET", "/{keyword_id}/infos", {200: shapes.LinkedInfoList}, summary="The infos of a keyword", errors=(413,))
+@routes.add(
+    "GET", "/{keyword_id}/infos", {200: answers.LinkedInfoList}, summary="The infos of a keyword", errors=(413,)
+)
 async def get_infos_of_keyword(call: Call, keyword_id: KeywordId, params: schemas.KeywordInfosParams) -> Response:
     """List a page of the infos of a keyword, each with its `relation` and the maker of the link."""
-    return answer_text_list(await call.hub.keywords.infos.list_for_keyword(call.ctx, keyword_id, params.query()))
+    return answer_text_list(await call.hub.keywords.infos.list_for_keyword(call.ctx, keyword_id, params.to_query()))
 
 
 @routes.add(
     "POST",
     "/{keyword_id}/move",
-    {200: shapes.SavedKeyword},
+    {200: answers.SavedKeyword},
     summary="Move a keyword",
     examples={"to the top": {"new_parent_id": "root"}},
 )
@@ -304,7 +306,7 @@ async def move_keyword(call: EditCall, keyword_id: KeywordId, body: schemas.Move
 @routes.add(
     "POST",
     "/{keyword_id}/merge",
-    {200: shapes.SavedKeyword},
+    {200: answers.SavedKeyword},
     summary="Merge a keyword into another",
     examples={"into another": {"into": OTHER_KEYWORD_ID}},
 )
@@ -320,7 +322,7 @@ async def merge_keywords(call: EditCall, keyword_id: KeywordId, body: schemas.Me
 @routes.add(
     "POST",
     "/{keyword_id}/aliases",
-    {200: shapes.SavedKeyword},
+    {200: answers.SavedKeyword},
     summary="Give a keyword another name",
     examples={"in another script": {"alias": "异步"}},
 )
@@ -331,7 +333,9 @@ async def add_alias(call: EditCall, keyword_id: KeywordId, body: schemas.AliasBo
     )
 
 
-@routes.add("DELETE", "/{keyword_id}/aliases/{alias}", {200: shapes.SavedKeyword}, summary="Remove a name of a keyword")
+@routes.add(
+    "DELETE", "/{keyword_id}/aliases/{alias}", {200: answers.SavedKeyword}, summary="Remove a name of a keyword"
+)
 async def remove_alias(call: EditCall, keyword_id: KeywordId, alias: str) -> Response:
     """Remove an alias; in the path it is percent-encoded."""
     return answer_saved(await call.hub.keywords.tree.remove_alias(call.ctx, keyword_id, alias, call.version, call.key))

@@ -19,17 +19,17 @@ from knowhub.web.responses import (
     answer_saved,
     answer_text_list,
     answer_write,
-    etag,
+    make_etag,
 )
 from knowhub.web.route import DELETED, STARTED, Call, EditCall, Routes, WriteCall, answer_job
-from knowhub.web.schemas import answers as shapes
 from knowhub.web.schemas import extraction
 from knowhub.web.schemas import knowledge as schemas
+from knowhub.web.schemas import knowledge_answers as answers
 from knowhub.web.schemas.maintenance import WaitParams
 from knowhub.web.schemas.operations import HistoryParams
-from knowhub.web.schemas.parts import DeleteParams, EraseBody
+from knowhub.web.schemas.parts import DeleteBody, DeleteParams
 from knowhub.web.secret_warnings import find_warnings
-from knowhub.web.views import make_saved_view, make_slimming_view, view_of
+from knowhub.web.views import make_saved_view, make_slimming_view, make_view
 
 routes = Routes("/api/knowledge", "knowledge", "Experience records: what agents learnt, with the evidence for it.")
 
@@ -49,7 +49,7 @@ _SELENIUM = {
 @routes.add(
     "POST",
     "",
-    {201: shapes.SavedRecord, 200: (shapes.SavedRecord, "An equal record exists already.")},
+    {201: answers.SavedRecord, 200: (answers.SavedRecord, "An equal record exists already.")},
     summary="Save a record",
     examples={"a tool pitfall": _SELENIUM, "the least that works": {"content": "pnpm, not npm, in this project"}},
 )
@@ -63,13 +63,13 @@ async def save_knowledge(call: WriteCall, body: schemas.SaveBody) -> Response:
     saved = await call.hub.knowledge.records.save(call.ctx, body.to_new(), call.key)
     location = f"/api/knowledge/{quote(saved.record['id'], safe='')}"
     warnings = await find_warnings({"task": body.task, "content": body.content})
-    return answer_saved(_with_missing(call, saved), 200 if saved.duplicate_of else 201, location, warnings)
+    return answer_saved(_add_missing_resources(call, saved), 200 if saved.duplicate_of else 201, location, warnings)
 
 
 @routes.add(
     "POST",
     "/batch",
-    {201: shapes.SavedRecords, 200: (shapes.SavedRecords, "Equal records exist already.")},
+    {201: answers.SavedRecords, 200: (answers.SavedRecords, "Equal records exist already.")},
     summary="Save many records in one operation",
     examples={
         "two records": {
@@ -92,7 +92,11 @@ async def save_knowledge_batch(call: WriteCall, body: schemas.BatchBody) -> Resp
     items = [item.to_new() for item in body.items]
     saved = await call.hub.knowledge.records.save_batch(call.ctx, items, call.key)
     results = [
-        {"duplicate_of": None, **make_saved_view(_with_missing(call, result)), "operation_id": result.operation_id}
+        {
+            "duplicate_of": None,
+            **make_saved_view(_add_missing_resources(call, result)),
+            "operation_id": result.operation_id,
+        }
         for result in saved.records
     ]
     texts = {
@@ -104,29 +108,29 @@ async def save_knowledge_batch(call: WriteCall, body: schemas.BatchBody) -> Resp
     return await answer_rows(results, rest, 201 if saved.operation_id else 200)
 
 
-@routes.add("GET", "/search", {200: shapes.SearchAnswer}, summary="Find records")
+@routes.add("GET", "/search", {200: answers.SearchAnswer}, summary="Find records")
 async def knowledge_search(call: Call, params: schemas.KnowledgeSearchParams) -> Response:
     """Find records that are about a question: fewer than `top_k`, or none, if no more are.
 
     Steps: recall, routing if a model is configured, ranking by relevance, which evidence moves within bounds.
     """
-    found = await call.hub.knowledge.search.search(call.ctx, params.query())
+    found = await call.hub.knowledge.search.search(call.ctx, params.to_query())
     optional = {
         "routed": found.routed,
         "explanation": found.explanation,
         "tokens": found.tokens,
         "dropped": found.dropped or None,
     }
-    answer = view_of(shapes.SearchAnswer, found, results=found.records, count=len(found.records), **optional)
+    answer = make_view(answers.SearchAnswer, found, results=found.records, count=len(found.records), **optional)
     return answer_json({name: value for name, value in answer.items() if name not in optional or value is not None})
 
 
-@routes.add("GET", "", {200: shapes.KnowledgeList}, summary="List records, newest first")
+@routes.add("GET", "", {200: answers.KnowledgeList}, summary="List records, newest first")
 async def list_knowledge(call: Call, params: schemas.ListParams) -> Response:
     """List records by type, scope, owner, time of creation and any `tag.<name>=value`."""
     before = call.read_cursor(KNOWLEDGE, params.cursor)
     page = await call.hub.knowledge.records.page(
-        call.ctx, ListQuery(params.filters(), params.limit, before, created=params.time_range())
+        call.ctx, ListQuery(params.to_filters(), params.limit, before, created=params.to_time_range())
     )
     return call.answer_page(KNOWLEDGE, page)
 
@@ -134,7 +138,7 @@ async def list_knowledge(call: Call, params: schemas.ListParams) -> Response:
 @routes.add(
     "POST",
     "/batch_update",
-    {200: shapes.BatchFeedbackAnswer},
+    {200: answers.BatchFeedbackAnswer},
     summary="Give evidence on many records",
     examples={
         "one known, one not": {
@@ -149,7 +153,7 @@ async def list_knowledge(call: Call, params: schemas.ListParams) -> Response:
 async def batch_update_knowledge(call: WriteCall, body: schemas.BatchFeedbackBody) -> Response:
     """Add a helpful or harmful case to each record, in one operation. Unknown ids are reported in `status`."""
     service = call.hub.knowledge.records
-    statuses, operation_id = await service.give_feedback_batch(call.ctx, body.votes(), call.key)
+    statuses, operation_id = await service.give_feedback_batch(call.ctx, body.to_votes(), call.key)
     pairs = zip(body.feedback_list, statuses, strict=True)
     results = [{"knowledge_id": pair.knowledge_id, "status": status} for pair, status in pairs]
     return answer_write({"results": results, "count": len(results)}, operation_id)
@@ -158,7 +162,7 @@ async def batch_update_knowledge(call: WriteCall, body: schemas.BatchFeedbackBod
 @routes.add(
     "POST",
     "/outcome",
-    {200: shapes.OutcomeAnswer},
+    {200: answers.OutcomeAnswer},
     summary="Report how a goal ended, and what helped",
     examples={
         "the goal was reached": {
@@ -187,14 +191,14 @@ async def report_outcome(call: WriteCall, body: schemas.OutcomeBody) -> Response
     return answer_write({"results": results, "count": len(results)}, operation_id)
 
 
-@routes.add("GET", "/profile", {200: shapes.KnowledgeList}, summary="What is known about the caller")
+@routes.add("GET", "/profile", {200: answers.KnowledgeList}, summary="What is known about the caller")
 async def own_profile(call: Call, params: schemas.ProfileParams) -> Response:
     """List the caller's `user_profile` records, highest confidence first. An agent reads them at its start."""
     records = await call.hub.knowledge.search.list_profile(call.ctx, params.limit)
     return answer_text_list(records)
 
 
-@routes.add("GET", "/{knowledge_id}", {200: shapes.ReadRecord}, summary="Read a record")
+@routes.add("GET", "/{knowledge_id}", {200: answers.ReadRecord}, summary="Read a record")
 async def get_knowledge(call: Call, knowledge_id: str) -> Response:
     """Read all fields of a record, with the records that say nearly the same. `ETag` is its version."""
     hub = call.hub
@@ -205,26 +209,26 @@ async def get_knowledge(call: Call, knowledge_id: str) -> Response:
     ]
     # The record is JSON text already; reading it to write it again would cost more than everything else.
     text = b'%s,"similar":%s}' % (stored.json[:-1], orjson.dumps(similar))
-    return JsonText(text, 200, etag(stored.version))
+    return JsonText(text, 200, make_etag(stored.version))
 
 
 @routes.add(
     "PATCH",
     "/{knowledge_id}",
-    {200: shapes.SavedRecord},
+    {200: answers.SavedRecord},
     summary="Change fields of a record",
     examples={"narrow who sees it": {"scopes": ["project:atlas"], "tags": {"domain": "github"}}},
 )
 async def patch_knowledge(call: EditCall, knowledge_id: str, body: schemas.PatchBody) -> Response:
     """Change a record's content, tags or scopes. Evidence is changed by PUT."""
-    saved = await call.hub.knowledge.records.patch(call.ctx, knowledge_id, body.patch(), call.version, call.key)
-    return answer_saved(_with_missing(call, saved), more=await find_warnings(body.patch()))
+    saved = await call.hub.knowledge.records.patch(call.ctx, knowledge_id, body.to_patch(), call.version, call.key)
+    return answer_saved(_add_missing_resources(call, saved), more=await find_warnings(body.to_patch()))
 
 
 @routes.add(
     "PUT",
     "/{knowledge_id}",
-    {200: shapes.EvolvedRecord},
+    {200: answers.EvolvedRecord},
     summary="Give evidence on a record",
     examples={
         "it helped": {"add_helpful_case": {"task": "登录某网站", "outcome": "成功"}, "update_score": 5},
@@ -240,16 +244,18 @@ async def update_knowledge(call: EditCall, knowledge_id: str, body: schemas.Feed
     hub = call.hub
     if body.evolve_feedback is None:
         return answer_saved(
-            await hub.knowledge.records.give_feedback(call.ctx, knowledge_id, body.feedback(), call.version, call.key)
+            await hub.knowledge.records.give_feedback(
+                call.ctx, knowledge_id, body.to_feedback(), call.version, call.key
+            )
         )
-    done = await hub.knowledge.evolution.evolve(call.ctx, knowledge_id, body.feedback(), call.version, call.key)
+    done = await hub.knowledge.evolution.evolve(call.ctx, knowledge_id, body.to_feedback(), call.version, call.key)
     return answer_saved(SavedRow({**done.saved.record, **done.as_answer}, done.saved.operation_id))
 
 
 @routes.add(
     "POST",
     "/{knowledge_id}/feedback",
-    {200: shapes.EvolvedRecord},
+    {200: answers.EvolvedRecord},
     summary="Give evidence on a record, as PUT does",
     examples={"it helped": {"add_helpful_case": {"task": "登录某网站", "outcome": "成功"}}},
 )
@@ -259,27 +265,27 @@ async def post_feedback(call: EditCall, knowledge_id: str, body: schemas.Feedbac
 
 
 @routes.add("DELETE", "/{knowledge_id}", DELETED, summary="Delete a record")
-async def delete_knowledge(call: EditCall, knowledge_id: str, body: EraseBody | DeleteParams) -> Response:
+async def delete_knowledge(call: EditCall, knowledge_id: str, body: DeleteBody | DeleteParams) -> Response:
     """Delete a record. Undo brings it back. With `erase` its content is removed for good, also from the history."""
     if body.erase:
         return await call.erase(KNOWLEDGE, knowledge_id)
     return answer_write({}, await call.hub.knowledge.records.delete(call.ctx, knowledge_id, call.version, call.key))
 
 
-@routes.add("GET", "/{knowledge_id}/history", {200: shapes.HistoryAnswer}, summary="Every version of a record")
+@routes.add("GET", "/{knowledge_id}/history", {200: answers.HistoryAnswer}, summary="Every version of a record")
 async def knowledge_history(call: Call, knowledge_id: str, params: HistoryParams) -> Response:
     """Return who changed what and when, newest first. A deleted record has a history too."""
     page = await call.hub.knowledge.records.history(call.ctx, knowledge_id, params.limit, params.before)
     return answer_history(page)
 
 
-@routes.add("GET", "/{knowledge_id}/access", {200: shapes.AccessAnswer}, summary="Who can see a record")
+@routes.add("GET", "/{knowledge_id}/access", {200: answers.AccessAnswer}, summary="Who can see a record")
 async def knowledge_access(call: Call, knowledge_id: str) -> Response:
     """Return who can see a record, why the caller can see it, and what the caller may do with it."""
     return answer_json(await call.hub.knowledge.records.access(call.ctx, knowledge_id))
 
 
-def _with_missing(call: Call, saved: SavedRow) -> SavedRow:
+def _add_missing_resources(call: Call, saved: SavedRow) -> SavedRow:
     """Add the ids of resources that a record refers to and that the caller does not see.
 
     That is no error: a caller may save the lesson first and its code second.
@@ -324,14 +330,14 @@ async def extract_knowledge(call: WriteCall, body: extraction.ExtractBody) -> Re
     saved; the rest is saved.
     """
     extracted = await call.hub.knowledge.extraction.extract(call.ctx, body.to_extraction(), call.key)
-    answer = view_of(extraction.ExtractAnswer, extracted, candidates=extracted.results, count=len(extracted.saved))
+    answer = make_view(extraction.ExtractAnswer, extracted, candidates=extracted.results, count=len(extracted.saved))
     return answer_write(answer, extracted.operation_id)
 
 
 @routes.add(
     "POST",
     "/slim",
-    {200: shapes.SlimAnswer} | STARTED,
+    {200: answers.SlimAnswer} | STARTED,
     summary="Merge records that say the same",
     examples={"see what would be merged": {"dry_run": True}},
     is_body_optional=True,

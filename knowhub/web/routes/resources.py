@@ -6,10 +6,10 @@ from starlette.responses import Response
 
 from knowhub.resources.decisions import check_resource_id
 from knowhub.resources.model import RESOURCES
-from knowhub.web.responses import answer_json, answer_list, answer_saved, answer_write, etag
+from knowhub.web.responses import answer_json, answer_list, answer_saved, answer_write, make_etag
 from knowhub.web.route import DELETED, Call, EditCall, Routes, WriteCall
 from knowhub.web.schemas import resources as schemas
-from knowhub.web.schemas.parts import DeleteParams, EraseBody
+from knowhub.web.schemas.parts import DeleteBody, DeleteParams
 from knowhub.web.secret_warnings import find_warnings
 
 routes = Routes("/api/resource", "resources", "Code, credentials, cookies and other texts, with an encrypted part.")
@@ -56,7 +56,7 @@ async def save_resource(call: WriteCall, body: schemas.ResourceBody, params: sch
 @routes.add("GET", "", {200: schemas.ResourceList}, summary="List resources by id")
 async def list_resources(call: Call, params: schemas.ResourceListParams) -> Response:
     """List the resources that the caller sees, by prefix, content type and expiry, without their sealed texts."""
-    page = await call.hub.resources.page(call.ctx, params.query())
+    page = await call.hub.resources.page(call.ctx, params.to_query())
     return answer_list(page.records, page.next_after)
 
 
@@ -77,10 +77,10 @@ async def get_resource(call: Call, resource_id: str, params: schemas.ResourcePar
     service = call.hub.resources
     if not params.reveal:
         record = await service.read(call.ctx, resource_id)
-        return answer_json(record, headers=etag(record["version"]))
+        return answer_json(record, headers=make_etag(record["version"]))
     shown = await service.reveal(call.ctx, resource_id)
     return answer_write(
-        {**shown.record, "secure_body": shown.secure_body}, shown.operation_id, 200, etag(shown.record["version"])
+        {**shown.record, "secure_body": shown.secure_body}, shown.operation_id, 200, make_etag(shown.record["version"])
     )
 
 
@@ -97,14 +97,14 @@ async def get_resource(call: Call, resource_id: str, params: schemas.ResourcePar
 async def update_resource(call: EditCall, resource_id: str, body: schemas.ResourcePatchBody) -> Response:
     """Change a resource's body, sealed body, metadata or scopes."""
     service = call.hub.resources
-    patch = body.patch()
+    patch = body.to_patch()
     saved = await service.patch(call.ctx, check_resource_id(resource_id), patch, call.version, call.key)
     # What is sealed is where it belongs.
     return answer_saved(saved, more=await find_warnings({"title": patch.get("title"), "body": patch.get("body")}))
 
 
 @routes.add("DELETE", "/{resource_id:path}", DELETED, summary="Delete a resource")
-async def delete_resource(call: EditCall, resource_id: str, body: EraseBody | DeleteParams) -> Response:
+async def delete_resource(call: EditCall, resource_id: str, body: DeleteBody | DeleteParams) -> Response:
     """Delete a resource. Undo brings it back.
 
     With `erase` it is removed for good: its key is deleted from the log, so the sealed text cannot be opened any more,
