@@ -14,10 +14,10 @@ from pydantic import ValidationError
 from knowhub.bootstrap import Hub
 from knowhub.core.errors import KnowHubError, Unavailable
 from knowhub.core.request_context import RequestContext
+from knowhub.web.json_parsing import list_field_errors
 from knowhub.web.json_rpc import COUNT_WRITE, INITIALIZE
 from knowhub.web.mcp.greeting import INSTRUCTIONS
 from knowhub.web.mcp.tools import McpTool, read_resource
-from knowhub.web.parsing import list_field_errors
 
 _SCHEME: Final = "knowhub://"
 _NAMED_PROBLEMS: Final = 5

@@ -9,7 +9,7 @@ from knowhub.core.errors import InvalidInput, TooLarge
 from knowhub.knowledge.evidence import MAX_KEPT_WORDS, VOTES_STORED
 from knowhub.knowledge.model import DEFAULT_SCORE, HISTORY_SHOWN, ImportedKnowledge, OnConflict
 from knowhub.web.json_limits import JsonLimits
-from knowhub.web.parsing import MAX_WRONG_LINES, parse_json_lines
+from knowhub.web.json_parsing import MAX_WRONG_LINES, parse_json_lines
 from knowhub.web.schemas.knowledge import (
     MAX_COUNT,
     MAX_IMPORT_LINES,
