@@ -14,7 +14,7 @@ from knowhub.web.middleware import SAFE_METHODS
 from knowhub.web.request_guard import HAS_ARRIVED
 
 _REQUEST_LINE: Final = re.compile(rb"[A-Z]{1,20} (/[^ \r\n]*) HTTP/1\.[01]\r\n")
-_AS_TYPED: Final = [bytes([byte]) if byte < 0x80 else b"%%%02X" % byte for byte in range(256)]  # noqa: PLR2004 -- ASCII
+_PERCENT_ENCODED: Final = [bytes([byte]) if byte < 0x80 else b"%%%02X" % byte for byte in range(256)]  # noqa: PLR2004 -- ASCII
 # Requests that a client may send before the first of them is answered. Each takes some kB.
 MAX_SENT_AHEAD: Final = 100
 # How long, and how much, is read of a client that goes on sending: it would not see an answer on a closed connection.
@@ -35,12 +35,13 @@ _SENT_AHEAD: Final = f"at most {MAX_SENT_AHEAD} requests may be sent on a connec
 class HeadLimits:
     """How large the head of a request may be: bytes of request line and headers together, and how many headers.
 
-    The same holds for what a chunked body has beside its data, such as trailers. `arrival_s` is how long it may take.
+    The same holds for what a chunked body has beside its data, such as trailers. `arrival_timeout_s` is how long all
+    of it may take.
     """
 
     max_bytes: int
     max_fields: int
-    arrival_s: float
+    arrival_timeout_s: float
 
 
 class DiscardQueue:
@@ -112,11 +113,11 @@ class HttpProtocol(HttpToolsProtocol):
         if self._is_refused:
             self._discard(len(data) - start)
         elif self._is_in_head and self._pending_bytes and self._deadline is None:
-            self._deadline = self.loop.call_later(self._limits.arrival_s, self._give_up)
+            self._deadline = self.loop.call_later(self._limits.arrival_timeout_s, self._handle_deadline)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Forget the connection."""
-        self._stop_waiting()
+        self._cancel_deadline()
         super().connection_lost(exc)
 
     def shutdown(self) -> None:
@@ -155,7 +156,7 @@ class HttpProtocol(HttpToolsProtocol):
         """Hand the request to the app."""
         self._pending_bytes = 0
         self._is_in_head, self._is_in_body = False, True
-        self._stop_waiting()
+        self._cancel_deadline()
         super().on_headers_complete()
 
     def on_chunk_header(self) -> None:
@@ -179,19 +180,19 @@ class HttpProtocol(HttpToolsProtocol):
 
     # Refusals.
 
-    def _give_up(self) -> None:
+    def _handle_deadline(self) -> None:
         cycle: RequestResponseCycle | None = self.cycle
         if cycle is not None and not cycle.response_complete:
             # Nothing is read on while another request is answered, which may take longer.
-            self._deadline = self.loop.call_later(self._limits.arrival_s, self._give_up)
+            self._deadline = self.loop.call_later(self._limits.arrival_timeout_s, self._handle_deadline)
             return
-        detail = f"{_HEAD} must arrive within {self._limits.arrival_s:g} seconds"
+        detail = f"{_HEAD} must arrive within {self._limits.arrival_timeout_s:g} seconds"
         self._refuse(ProblemKind.REQUEST_TIMEOUT, detail)
 
     def _refuse(self, kind: ProblemKind, detail: str) -> None:
         """Answer that the request is not read, and hang up; what the client still sends is thrown away for a moment."""
         self._is_refused = True
-        self._stop_waiting()
+        self._cancel_deadline()
         if self.transport.is_closing():
             return
         cycle: RequestResponseCycle | None = self.cycle
@@ -223,7 +224,7 @@ class HttpProtocol(HttpToolsProtocol):
             self.flow.pause_reading()
             self._discard_queue.read_later(self.flow.resume_reading)
 
-    def _stop_waiting(self) -> None:
+    def _cancel_deadline(self) -> None:
         if self._deadline is not None:
             self._deadline.cancel()
             self._deadline = None
@@ -234,4 +235,4 @@ def _encode_address(data: bytes) -> bytes:
     if line is None:
         return data
     start, end = line.span(1)
-    return data[:start] + b"".join(map(_AS_TYPED.__getitem__, line[1])) + data[end:]
+    return data[:start] + b"".join(map(_PERCENT_ENCODED.__getitem__, line[1])) + data[end:]

@@ -91,7 +91,7 @@ class HostGuard:
         self._allowed = frozenset(allowed_hosts)
         self._origins = frozenset(origins)
         # Enough for every honest caller.
-        self._find_refusal = lru_cache(maxsize=1000)(self._check)
+        self._find_refusal = lru_cache(maxsize=1000)(self._check_host_and_origin)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request, or refuse it with 403."""
@@ -116,7 +116,7 @@ class HostGuard:
             return
         await self._app(scope, receive, send)
 
-    def _check(self, sent_host: bytes | None, sent_origin: bytes | None) -> str | None:
+    def _check_host_and_origin(self, sent_host: bytes | None, sent_origin: bytes | None) -> str | None:
         host, origin = _decode_header(sent_host), _decode_header(sent_origin)
         name, port = _split_host(f"//{host}") if host else (None, None)
         if name is None or not (is_loopback(name) or name in self._allowed or host in self._allowed):
@@ -150,23 +150,23 @@ class Cors:
             return
         headers = dict(scope["headers"])
         origin = headers.get(b"origin")
-        marks = [_VARY]
+        cors_headers = [_VARY]
         if origin in self._origins and origin is not None:
-            marks = [
+            cors_headers = [
                 _VARY,
                 (b"access-control-allow-origin", origin),
                 (b"access-control-expose-headers", _ANSWER_HEADERS),
             ]
             if scope["method"] == "OPTIONS" and b"access-control-request-method" in headers:
-                await _answer_preflight(send, marks)
+                await _answer_preflight(send, cors_headers)
                 return
 
-        async def send_marked(message: Message) -> None:
+        async def send_with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
-                message["headers"] = [*message["headers"], *marks]
+                message["headers"] = [*message["headers"], *cors_headers]
             await send(message)
 
-        await self._app(scope, receive, send_marked)
+        await self._app(scope, receive, send_with_headers)
 
 
 class ConcurrencyLimit:
@@ -192,14 +192,14 @@ class ConcurrencyLimit:
             self._running -= 1
 
 
-async def _answer_preflight(send: Send, marks: list[tuple[bytes, bytes]]) -> None:
-    agreed = [
-        *marks,
+async def _answer_preflight(send: Send, cors_headers: list[tuple[bytes, bytes]]) -> None:
+    headers = [
+        *cors_headers,
         (b"access-control-allow-methods", _METHODS),
         (b"access-control-allow-headers", _REQUEST_HEADERS),
         (b"access-control-max-age", _AN_HOUR_S),
     ]
-    await send({"type": "http.response.start", "status": 204, "headers": agreed})
+    await send({"type": "http.response.start", "status": 204, "headers": headers})
     await send({"type": "http.response.body", "body": b""})
 
 

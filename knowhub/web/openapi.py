@@ -128,7 +128,7 @@ def install(app: FastAPI, groups: Sequence[Routes]) -> None:
 
 def list_errors(route: Route) -> set[int]:
     """Return the statuses of the errors that a route can answer."""
-    statuses = {*_ERRORS, *route.declared.get("errors", ())}
+    statuses = {*_ERRORS, *route.options.get("errors", ())}
     if route.keywords_in_path:
         # A name may be that of several keywords.
         statuses.add(409)
@@ -147,7 +147,7 @@ def list_errors(route: Route) -> set[int]:
 
 def _is_write(route: Route) -> bool:
     """Return whether a route may write."""
-    return route.method != "GET" and not route.declared.get("is_read_only", False)
+    return route.method != "GET" and not route.options.get("is_read_only", False)
 
 
 def list_headers(route: Route, status: int) -> Sequence[str]:
@@ -156,9 +156,9 @@ def list_headers(route: Route, status: int) -> Sequence[str]:
     They follow from the answer's model: a write with an `operation_id` names it in a header too, a row with a `version`
     has it as `ETag`, and a route that creates such a row says where it is.
     """
-    declared = route.declared.get("headers", {})
-    if status in declared:
-        return declared[status]
+    options = route.options.get("headers", {})
+    if status in options:
+        return options[status]
     answer = route.answers[status]
     fields = {} if isinstance(answer, TextAnswer) else answer.model.model_fields
     has_version = "version" in fields and fields["version"].annotation is int
@@ -196,7 +196,7 @@ def _build(app: FastAPI, groups: Sequence[Routes]) -> dict[str, Any]:
 def _describe_models(routes: Sequence[Route]) -> dict[str, Any]:
     models: dict[type[BaseModel], None] = {Problem: None}
     for route in routes:
-        if route.body is not None and route.declared.get("examples"):
+        if route.body is not None and route.options.get("examples"):
             models[route.body] = None
         for answer in route.answers.values():
             if not isinstance(answer, TextAnswer):
@@ -210,8 +210,8 @@ def _describe_models(routes: Sequence[Route]) -> dict[str, Any]:
 
 def _describe_route(route: Route, schemas: Mapping[str, Any]) -> dict[str, Any]:
     operation: dict[str, Any] = {
-        "tags": [route.declared["tag"]],
-        "summary": route.declared["summary"],
+        "tags": [route.options["tag"]],
+        "summary": route.options["summary"],
         "description": inspect.getdoc(route.endpoint),
         "operationId": route.name,
         "responses": {str(status): _describe_problem(status) for status in sorted(list_errors(route))},
@@ -220,7 +220,7 @@ def _describe_route(route: Route, schemas: Mapping[str, Any]) -> dict[str, Any]:
         operation["responses"][str(status)] = _describe_answer(route, status, schemas)
     if parameters := _describe_parameters(route):
         operation["parameters"] = parameters
-    if examples := route.declared.get("examples"):
+    if examples := route.options.get("examples"):
         operation["requestBody"] = _describe_body(route, examples)
     if is_open(route.path):
         operation["security"] = []
@@ -264,7 +264,7 @@ def _describe_body(route: Route, examples: Mapping[str, Any]) -> dict[str, Any]:
         schema = {**_FILE, "description": "A file as it is; JSON lines have an object a line."}
         return {"content": {NDJSON[0]: {"schema": schema, "examples": cases}}, "required": True}
     content = {"application/json": {"schema": _refer_to(route.body), "examples": cases}}
-    return {"content": content, "required": not route.declared.get("is_body_optional", False)}
+    return {"content": content, "required": not route.options.get("is_body_optional", False)}
 
 
 def _describe_answer(route: Route, status: int, schemas: Mapping[str, Any]) -> dict[str, Any]:

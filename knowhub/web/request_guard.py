@@ -57,7 +57,7 @@ class BodyRules:
     large: frozenset[str]
     large_below: tuple[str, ...]
     lines: Mapping[str, Sequence[str]]
-    arrival_s: float
+    arrival_timeout_s: float
 
 
 class RequestGuard:
@@ -70,7 +70,7 @@ class RequestGuard:
     def __init__(self, app: ASGIApp, rules: BodyRules) -> None:
         self._app = app
         self._rules = rules
-        self._held: Counter[str | None] = Counter()
+        self._reserved: Counter[str | None] = Counter()
         self._measuring = asyncio.Lock()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -86,10 +86,10 @@ class RequestGuard:
             await self._app(scope, receive, send)
             return
         headers = dict(scope["headers"])
-        share = _Share(self._rules, self._held, name_caller(scope))
+        reservation = _Reservation(self._rules, self._reserved, name_caller(scope))
         buffer = _BodyBuffer()
         try:
-            body = await self._read(scope, headers.get(b"content-length", b""), receive, share, buffer)
+            body = await self._read(scope, headers.get(b"content-length", b""), receive, reservation, buffer)
             if body:
                 await self._check(scope["path"], headers, body)
             # Routes read it here.
@@ -104,10 +104,10 @@ class RequestGuard:
         else:
             await self._app(scope, receive, send)
         finally:
-            share.hold(0)
+            reservation.resize(0)
 
     async def _read(
-        self, scope: Scope, announced: bytes, receive: Receive, share: "_Share", body: "_BodyBuffer"
+        self, scope: Scope, announced: bytes, receive: Receive, reservation: "_Reservation", body: "_BodyBuffer"
     ) -> bytes:
         """Read a body. Raises _Refused, and ClientDisconnect if it was broken off.
 
@@ -120,11 +120,11 @@ class RequestGuard:
         limit = self._rules.batch_bytes if is_large else self._rules.max_bytes
         # A body that is too large is dropped as it comes.
         held = int(announced) if announced.isdigit() and int(announced) <= limit else 0
-        refusal, size = share.hold(held), 0
+        refusal, size = reservation.resize(held), 0
         # A time limit costs as much as the rest of this function.
         has_arrived = scope.get(HAS_ARRIVED, False)
         try:
-            async with nullcontext() if has_arrived else asyncio.timeout(self._rules.arrival_s):
+            async with nullcontext() if has_arrived else asyncio.timeout(self._rules.arrival_timeout_s):
                 while refusal is None or _is_last_request(scope):
                     message = await receive()
                     if message["type"] == "http.disconnect":
@@ -132,15 +132,15 @@ class RequestGuard:
                     piece = message.get("body", b"")
                     size += len(piece)
                     if size <= limit and refusal is None:
-                        refusal = share.hold(max(size, held))
+                        refusal = reservation.resize(max(size, held))
                     body.add(piece)
                     if size > limit or refusal is not None:
                         body.drop()
-                        share.hold(0)
+                        reservation.resize(0)
                     if not message.get("more_body", False) or size > _DRAINED_BYTES:
                         break
         except TimeoutError:
-            detail = f"a request must arrive within {self._rules.arrival_s:g} seconds"
+            detail = f"a request must arrive within {self._rules.arrival_timeout_s:g} seconds"
             raise _Refused(ProblemKind.REQUEST_TIMEOUT, detail, {"Connection": "close"}) from None
         if refusal is not None:
             raise _Refused(ProblemKind.UNAVAILABLE, refusal)
@@ -207,20 +207,20 @@ class _Refused(Exception):
 
 
 @dataclass(slots=True)
-class _Share:
-    """The bytes that one request holds of those of all, which `held` counts, and of those of its caller.
+class _Reservation:
+    """The bytes that one request holds of those of all requests, and of those of its caller.
 
     The caller is None where only the process has a limit.
     """
 
     _rules: BodyRules
-    _held: Counter[str | None]
+    _reserved: Counter[str | None]
     _caller: str | None
     _count: int = 0
 
-    def hold(self, size: int) -> str | None:
+    def resize(self, size: int) -> str | None:
         """Count `size` bytes for this request from now on, or return which limit forbids it and count as before."""
-        more, held, caller = size - self._count, self._held, self._caller
+        more, held, caller = size - self._count, self._reserved, self._caller
         if not more:
             return None
         if more > 0:

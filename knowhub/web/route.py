@@ -116,9 +116,9 @@ class WriteCall(Call):
         # Of a large body the guard has made the hash already, in a thread.
         hashed = scope[BODY_HASH].copy() if BODY_HASH in scope else sha256(scope.get(BODY, b""))
         hashed.update(b"\0" + query)
-        asked = hashed.hexdigest()
+        request_hash = hashed.hexdigest()
         # Not request.url, which is built from headers, quoted again and without the line breaks of a path.
-        return IdempotencyKey(_identify(self.ctx), scope["method"], scope["path"], key, asked)
+        return IdempotencyKey(_make_caller_key(self.ctx), scope["method"], scope["path"], key, request_hash)
 
 
 class EditCall(WriteCall):
@@ -193,7 +193,7 @@ STARTED: Final[dict[int, DeclaredAnswer]] = {202: (JobStarted, "Started; see /ap
 DELETED: Final[dict[int, DeclaredAnswer]] = {200: DeletionAnswer, **STARTED}
 
 
-class Declared(TypedDict, total=False):
+class RouteOptions(TypedDict, total=False):
     """What a route may declare beside its answers."""
 
     tag: str
@@ -226,11 +226,11 @@ class Route(StarletteRoute):
     costs as much as the rest of a request (measured, see docs/decisions.md). Errors are answered by `error_responses`.
     """
 
-    def __init__(self, method: str, path: str, endpoint: Endpoint, answers: Answers, declared: Declared) -> None:
+    def __init__(self, method: str, path: str, endpoint: Endpoint, answers: Answers, options: RouteOptions) -> None:
         super().__init__(path, endpoint, methods=[method])
         self.method = method
-        self.answers = {status: _complete(answer) for status, answer in answers.items()}
-        self.declared = declared
+        self.answers = {status: _normalize_answer(answer) for status, answer in answers.items()}
+        self.options = options
         parameters = endpoint.__annotations__
         self.call: type[Call] | None = parameters.get("call")
         self.takes_lines = "lines" in parameters
@@ -245,15 +245,15 @@ class Route(StarletteRoute):
         self.body, self.query = body_or_query or (parameters.get("body"), parameters.get("params"))
         self.query_beside_body: type[BaseModel] | None = parameters.get("params") if self.body is not None else None
         self.takes_body_or_query = bool(body_or_query) and self.body is not None
-        self._beginning = path.partition("{")[0]
+        self._fixed_prefix = path.partition("{")[0]
         self._is_fixed = "{" not in path
-        self.app = self._answer
+        self.app = self._handle
 
     def matches(self, scope: Scope) -> tuple[Match, Scope]:
         """Match as Starlette does, but keep a slash in an id apart from the slashes of the path."""
         # Most requests are for another route, and a regular expression costs ten times as much.
         is_at_root = not scope.get("root_path")
-        if is_at_root and not scope["path"].startswith(self._beginning):
+        if is_at_root and not scope["path"].startswith(self._fixed_prefix):
             return Match.NONE, {}
         raw = scope.get("raw_path") or b""
         # Compared in lower case only if needed: this runs for every request and every route.
@@ -270,7 +270,7 @@ class Route(StarletteRoute):
                 child["path_params"] = {name: unquote(value) for name, value in child["path_params"].items()}
         return match, child
 
-    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def _handle(self, scope: Scope, receive: Receive, send: Send) -> None:
         request = Request(scope, receive)
         if self.call is None:
             response = await self.endpoint(request)
@@ -321,7 +321,7 @@ class Route(StarletteRoute):
         return ParsedRequest(body, parse_query(query, beside) if beside else None)
 
 
-def _complete(answer: DeclaredAnswer) -> JsonAnswer | TextAnswer:
+def _normalize_answer(answer: DeclaredAnswer) -> JsonAnswer | TextAnswer:
     if isinstance(answer, TextAnswer):
         return answer
     return JsonAnswer(*answer) if isinstance(answer, tuple) else JsonAnswer(answer)
@@ -337,12 +337,12 @@ class Routes(list[Route]):
         self.description = description
 
     def add(
-        self, method: str, path: str, answers: Answers, **declared: Unpack[Declared]
+        self, method: str, path: str, answers: Answers, **options: Unpack[RouteOptions]
     ) -> Callable[[Endpoint], Endpoint]:
         """Declare the route of a function, with its successful answers."""
 
         def add(endpoint: Endpoint) -> Endpoint:
-            self.append(Route(method, self._prefix + path, endpoint, answers, {"tag": self.tag, **declared}))
+            self.append(Route(method, self._prefix + path, endpoint, answers, {"tag": self.tag, **options}))
             return endpoint
 
         return add
@@ -375,7 +375,7 @@ async def answer_job(
     raise Unavailable(f"{done.kind} {done.status.value}: {reason}", {"job_id": done.job_id})
 
 
-def _identify(ctx: RequestContext) -> str:
+def _make_caller_key(ctx: RequestContext) -> str:
     """Return a name for the caller and the scopes that the caller may see: two users may call as the same agent."""
     seen = [_EVERY_SCOPE] if ctx.visible is None else sorted(ctx.visible)
     text = "\x1f".join([*sorted(ctx.own), "", *seen])
