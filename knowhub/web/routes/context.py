@@ -307,6 +307,16 @@ async def grep(call: Call, params: edits.GrepParams) -> Response:
     return answer_json({"results": lines, "count": len(lines), "next_cursor": None, "truncated": found.truncated})
 
 
+@routes.add("GET", "/recall", {200: answers.RecallAnswer}, summary="Search knowledge, keywords and memories together")
+async def recall(call: Call, params: schemas.RecallParams) -> Response:
+    """Find what records, the keyword tree and memories say about a question. Each item names its source.
+
+    The best items of each source come first. `degraded` names the sources that failed; the others answer.
+    """
+    answer = await call.hub.recall.recall(call.ctx, params.to_query())
+    return answer_json(make_view(answers.RecallAnswer, answer, results=answer.items, count=len(answer.items)))
+
+
 def _answer_node(
     done: WrittenNode,
     status: int = 200,
@@ -334,13 +344,3 @@ def _find_address(in_query: str | None, in_body: str | None) -> str:
     if in_body not in (None, address):
         raise InvalidInput.of("uri", "differs from that of the query; send one of them")
     return address
-
-
-@routes.add("GET", "/recall", {200: answers.RecallAnswer}, summary="Search knowledge, keywords and memories together")
-async def recall(call: Call, params: schemas.RecallParams) -> Response:
-    """Find what records, the keyword tree and memories say about a question. Each item names its source.
-
-    The best items of each source come first. `degraded` names the sources that failed; the others answer.
-    """
-    answer = await call.hub.recall.recall(call.ctx, params.to_query())
-    return answer_json(make_view(answers.RecallAnswer, answer, results=answer.items, count=len(answer.items)))

@@ -34,6 +34,8 @@ from knowhub.web.views import make_saved_view, make_slimming_view, make_view
 routes = Routes("/api/knowledge", "knowledge", "Experience records: what agents learnt, with the evidence for it.")
 
 # In examples of bodies, which the OpenAPI document shows and a test executes.
+_SUCCESS = {"task": "登录某网站", "outcome": "成功"}
+_HELPED = {"add_helpful_case": _SUCCESS}
 _SELENIUM = {
     "task": "用 Selenium 登录网站并绕过反爬检测",
     "content": "undetected_chromedriver 可以绕过大部分检测：设置合适的 user-agent，随机延迟，避免频繁请求。",
@@ -170,7 +172,7 @@ async def batch_update_knowledge(call: WriteCall, body: schemas.BatchFeedbackBod
             "goal_id": "goal-123",
             "outcome": "success",
             "used": ["a"],
-            "case": {"task": "登录某网站", "outcome": "成功"},
+            "case": _SUCCESS,
         },
         "a record was wrong": {
             "session_id": "trace-2026-03-05",
@@ -231,7 +233,7 @@ async def patch_knowledge(call: EditCall, knowledge_id: str, body: schemas.Patch
     {200: answers.EvolvedRecord},
     summary="Give evidence on a record",
     examples={
-        "it helped": {"add_helpful_case": {"task": "登录某网站", "outcome": "成功"}, "update_score": 5},
+        "it helped": {**_HELPED, "update_score": 5},
         "it taught something": {"evolve_feedback": "新版需要先调用 driver.get，再等待元素"},
         "it did harm": {"add_harmful_case": {"outcome": "banned", "reason": "too many requests"}},
     },
@@ -257,7 +259,7 @@ async def update_knowledge(call: EditCall, knowledge_id: str, body: schemas.Feed
     "/{knowledge_id}/feedback",
     {200: answers.EvolvedRecord},
     summary="Give evidence on a record, as PUT does",
-    examples={"it helped": {"add_helpful_case": {"task": "登录某网站", "outcome": "成功"}}},
+    examples={"it helped": _HELPED},
 )
 async def post_feedback(call: EditCall, knowledge_id: str, body: schemas.FeedbackBody) -> Response:
     """Add a helpful or harmful case, set the score, or let a model rewrite the content."""
@@ -283,16 +285,6 @@ async def knowledge_history(call: Call, knowledge_id: str, params: HistoryParams
 async def knowledge_access(call: Call, knowledge_id: str) -> Response:
     """Return who can see a record, why the caller can see it, and what the caller may do with it."""
     return answer_json(await call.hub.knowledge.records.access(call.ctx, knowledge_id))
-
-
-def _add_missing_resources(call: Call, saved: SavedRow) -> SavedRow:
-    """Add the ids of resources that a record refers to and that the caller does not see.
-
-    That is no error: a caller may save the lesson first and its code second.
-    """
-    referred = saved.record["resource_ids"]
-    missing = call.hub.resources.missing(call.ctx, referred) if referred else []
-    return replace(saved, record={**saved.record, "missing_resource_ids": missing}) if missing else saved
 
 
 @routes.add(
@@ -360,3 +352,13 @@ async def slim_knowledge(call: WriteCall, body: schemas.SlimBody, params: WaitPa
         )
 
     return await answer_job(call, "slim", work, key, wait=params.wait, answer=answer_report)
+
+
+def _add_missing_resources(call: Call, saved: SavedRow) -> SavedRow:
+    """Add the ids of resources that a record refers to and that the caller does not see.
+
+    That is no error: a caller may save the lesson first and its code second.
+    """
+    referred = saved.record["resource_ids"]
+    missing = call.hub.resources.missing(call.ctx, referred) if referred else []
+    return replace(saved, record={**saved.record, "missing_resource_ids": missing}) if missing else saved

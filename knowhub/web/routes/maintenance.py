@@ -66,20 +66,6 @@ async def ready(request: Request) -> Response:
     return answer_json(answer, 200 if status.writable else 503)
 
 
-def _collect_figures(hub: Hub) -> dict[str, Any]:
-    status = hub.store.status()
-    return {
-        "index_lag": hub.indexes.lag,
-        "extraction_lag": 0 if hub.memories.extraction is None else hub.memories.extraction.count_waiting(),
-        "records_lag": hub.exports.records.lag,
-        "maps_lag": hub.exports.maps.lag,
-        "directories_lag": hub.exports.directories.lag,
-        "last_seq": status.last_seq,
-        "damage": [str(damage) for damage in status.damage],
-        "quarantined": hub.list_quarantined(),
-    }
-
-
 @routes.add("GET", "/metrics", {200: TextAnswer("Text format.", ("text/plain",))}, summary="Prometheus metrics")
 async def metrics(request: Request) -> Response:
     """Return counters and gauges of the server, over all accounts."""
@@ -115,28 +101,6 @@ async def get_job(call: MaintenanceCall, job_id: str) -> Response:
 async def cancel_job(call: MaintenanceCall, job_id: str) -> Response:
     """Cancel a job. A finished job stays as it is."""
     return answer_json(_make_job_view(await call.hub.operations.jobs.cancel(call.ctx.account, job_id)))
-
-
-def _list_unavailable_models(hub: Hub) -> Sequence[str]:
-    """Name the models that are not asked at present, because they failed too often."""
-    models = {"llm": hub.chat, "embedder": hub.embedder, "reranker": hub.reranker}
-    counted = {name: get_counted(model) for name, model in models.items()}
-    unavailable = [name for name, model in counted.items() if model is not None and model.is_open]
-    return [*unavailable, "embedder"] if hub.indexes.embedding.find_problems() else unavailable
-
-
-def _make_job_view(job: Job) -> dict[str, Any]:
-    return {
-        "job_id": job.job_id,
-        "kind": job.kind,
-        "status": job.status.value,
-        "stage": job.stage,
-        "progress": {"done": job.done, "total": job.total},
-        "started_at": iso(job.started_at),
-        "finished_at": None if job.finished_at is None else iso(job.finished_at),
-        "result": job.result,
-        "error": job.error,
-    }
 
 
 @routes.add(
@@ -223,3 +187,39 @@ async def audit(call: MaintenanceCall, params: schemas.AuditParams) -> Response:
         truncated=report.is_truncated,
     )
     return answer_json(answer)
+
+
+def _collect_figures(hub: Hub) -> dict[str, Any]:
+    status = hub.store.status()
+    return {
+        "index_lag": hub.indexes.lag,
+        "extraction_lag": 0 if hub.memories.extraction is None else hub.memories.extraction.count_waiting(),
+        "records_lag": hub.exports.records.lag,
+        "maps_lag": hub.exports.maps.lag,
+        "directories_lag": hub.exports.directories.lag,
+        "last_seq": status.last_seq,
+        "damage": [str(damage) for damage in status.damage],
+        "quarantined": hub.list_quarantined(),
+    }
+
+
+def _list_unavailable_models(hub: Hub) -> Sequence[str]:
+    """Name the models that are not asked at present, because they failed too often."""
+    models = {"llm": hub.chat, "embedder": hub.embedder, "reranker": hub.reranker}
+    counted = {name: get_counted(model) for name, model in models.items()}
+    unavailable = [name for name, model in counted.items() if model is not None and model.is_open]
+    return [*unavailable, "embedder"] if hub.indexes.embedding.find_problems() else unavailable
+
+
+def _make_job_view(job: Job) -> dict[str, Any]:
+    return {
+        "job_id": job.job_id,
+        "kind": job.kind,
+        "status": job.status.value,
+        "stage": job.stage,
+        "progress": {"done": job.done, "total": job.total},
+        "started_at": iso(job.started_at),
+        "finished_at": None if job.finished_at is None else iso(job.finished_at),
+        "result": job.result,
+        "error": job.error,
+    }
