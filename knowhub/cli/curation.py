@@ -43,7 +43,7 @@ class ExtractOptions:
         return asdict(self) | {"messages": read_messages(self.messages)["messages"]}
 
 
-@route_command(app, "extract", "knowledge.extract_knowledge", creates=lambda sent: not sent["dry_run"])
+@route_command(app, "extract", "knowledge.extract_knowledge", creates=lambda fields: not fields["dry_run"])
 def extract(extracted: Answer, conversation: ExtractOptions) -> Lines:
     """Find what is worth keeping in a conversation, and save it.
 
@@ -124,6 +124,6 @@ def _list_audit_rows(findings: Sequence[Answer]) -> Iterator[tuple[object, ...]]
             for name, value in finding["evidence"].items()
         }
         evidence = output.shorten(", ".join(f"{name}: {text}" for name, text in values.items()), _EVIDENCE_CHARS)
-        severity = output.cell(finding["severity"], _STYLES[finding["severity"]])
+        severity = output.make_cell(finding["severity"], _STYLES[finding["severity"]])
         related = "\n".join(finding["related"][:_MAX_RELATED])
         yield severity, finding["kind"], finding["id"], related, f"{evidence}\n→ {finding['suggestion']}"

@@ -121,7 +121,7 @@ def _list_report(answer: Answer) -> Lines:
 def _make_findings_table(heading: str, findings: Sequence[Answer]) -> object:
     rows = [
         (
-            output.cell(finding["severity"], _STYLES[finding["severity"]]),
+            output.make_cell(finding["severity"], _STYLES[finding["severity"]]),
             finding["subject"],
             "\n→ ".join(filter(None, (finding["detail"], finding["advice"]))),
         )

@@ -126,9 +126,13 @@ class RecordFields(Part):
 
     @model_validator(mode="after")
     def _check(self) -> Self:
-        if self.types and self.type and self.type not in self.types:
-            raise ValueError("`type` must be one of `types`, or be left out")
+        _check_type(self.type, self.types)
         return self
+
+
+def _check_type(kind: TypeName | None, kinds: Types | None) -> None:
+    if kinds and kind and kind not in kinds:
+        raise ValueError("`type` must be one of `types`, or be left out")
 
 
 class Item(RecordFields):
@@ -177,8 +181,7 @@ class PatchBody(Changes):
 
     @model_validator(mode="after")
     def _check(self) -> Self:
-        if self.types and self.type and self.type not in self.types:
-            raise ValueError("`type` must be one of `types`, or be left out")
+        _check_type(self.type, self.types)
         return self
 
 
