@@ -75,7 +75,7 @@ def _prepare_message(message: object, trace_id: str | None) -> tuple[dict[str, s
         return None, ["was left out: its role is not a name"]
     if len(text) > MAX_BODY_CHARS:
         return None, [f"was left out: it has over {MAX_BODY_CHARS} characters"]
-    own, fenced = fences.without_fenced(text)
+    own, fenced = fences.remove_fenced(text)
     if fenced and not own:
         return None, ["was left out: it came from KnowHub"]
     prepared = {"role": arguments.clean_text(role), "content": arguments.clean_text(own)}
