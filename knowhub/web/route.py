@@ -217,7 +217,7 @@ class Route(StarletteRoute):
     """A route, whose function says by its parameters what the route takes.
 
     - `call`: a Call, a WriteCall if `Idempotency-Key` is read, an EditCall if `If-Match` is read too; or `request`
-    - `body`: the model of the JSON body; `Body | Params` takes a body or a query, as a DELETE does
+    - `body`: the model of the JSON body; `Body | Params` takes the query where no body is sent, as a DELETE does
     - `params`: the model of the query
     - `lines`: the body as it was sent, JSON lines
     - every other parameter: an id from the path; a keyword's id or path is looked up
@@ -355,7 +355,7 @@ async def answer_job(
     key: IdempotencyKey | None = None,
     *,
     wait: bool,
-    answer: Callable[[dict[str, Any]], Response] = answer_json,
+    make_response: Callable[[dict[str, Any]], Response] = answer_json,
 ) -> Response:
     """Start a job; answer with what it did if the caller waits for it, else with its id.
 
@@ -368,7 +368,7 @@ async def answer_job(
         return answer_json({"job_id": job.job_id}, 202)
     done = await jobs.finish(job)
     if done.status is JobStatus.DONE and done.result is not None:
-        return answer(done.result)
+        return make_response(done.result)
     if done.problem is not None:
         raise done.problem
     reason = done.error or "another request ended it"

@@ -351,7 +351,7 @@ async def slim_knowledge(call: WriteCall, body: schemas.SlimBody, params: WaitPa
             await slimming.slim(call.ctx, body.model, dry_run=body.dry_run, progress=progress, key=key)
         )
 
-    return await answer_job(call, "slim", work, key, wait=params.wait, answer=answer_report)
+    return await answer_job(call, "slim", work, key, wait=params.wait, make_response=answer_report)
 
 
 def _add_missing_resources(call: Call, saved: SavedRow) -> SavedRow:

@@ -127,7 +127,7 @@ async def create_snapshot(call: MaintenanceCall, params: schemas.LongWorkParams)
     async def work(_progress: Any) -> dict[str, Any]:  # noqa: ANN401 -- the job's own callback
         return make_snapshot_view(await hub.operations.snapshots.create())
 
-    return await answer_job(call, "snapshot", work, wait=params.wait, answer=partial(answer_json, status=201))
+    return await answer_job(call, "snapshot", work, wait=params.wait, make_response=partial(answer_json, status=201))
 
 
 @routes.add(
@@ -167,7 +167,7 @@ async def restore_snapshot(call: WriteCall, ts: str, params: schemas.LongWorkPar
     async def work(progress: Any) -> dict[str, Any]:  # noqa: ANN401 -- the job's own callback
         return make_restore_view(await hub.operations.snapshots.restore(call.ctx, ts, key, progress))
 
-    return await answer_job(call, "restore", work, key, wait=params.wait, answer=answer_report)
+    return await answer_job(call, "restore", work, key, wait=params.wait, make_response=answer_report)
 
 
 @routes.add(
