@@ -17,7 +17,7 @@ import httpx
 
 from agent_tools import arguments, failures
 from agent_tools.results import ToolFailure
-from agent_tools.run import bind_caller
+from agent_tools.run import get_caller_ids
 
 ValueT = TypeVar("ValueT")
 
@@ -47,10 +47,10 @@ async def request(
     limits the whole exchange. Every failure raises `ToolFailure` with advice; `not_found` is the advice for a 404.
     """
     call = f"{method} {path}"
-    ids = bind_caller()
+    ids = get_caller_ids()
     if body is None:
         params = ids | arguments.drop_none(**(params or {}))
-    message = _build(method, path, params, None if body is None else ids | dict(body), timeout_s)
+    message = _build_request(method, path, params, None if body is None else ids | dict(body), timeout_s)
     try:
         # The read timeout of httpx starts again at every byte: a slow server could hold the agent for ever.
         async with asyncio.timeout(timeout_s):
@@ -79,7 +79,7 @@ async def request(
     return reply
 
 
-async def unless_refused(call: Awaitable[dict[str, Any]], *statuses: int) -> dict[str, Any] | None:
+async def await_unless_refused(call: Awaitable[dict[str, Any]], *statuses: int) -> dict[str, Any] | None:
     """Return what a call answers, None if the server refuses it with one of these statuses. Raises ToolFailure."""
     try:
         return await call
@@ -155,7 +155,7 @@ async def aclose_client() -> None:
         await client.aclose()
 
 
-def _build(
+def _build_request(
     method: str,
     path: str,
     params: Mapping[str, str | int | None] | None,

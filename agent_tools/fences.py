@@ -85,7 +85,7 @@ def keep_own_words(text: str, *more: str) -> tuple[list[str], str]:
 
     Raises ToolFailure if nothing else is left of the first one.
     """
-    kept = [without_fenced(given) for given in (text, *more)]
+    kept = [remove_fenced(given) for given in (text, *more)]
     if not kept[0][0] and kept[0][1]:
         raise ToolFailure(
             "This text came from KnowHub, so nothing was saved. Use knowledge_update to say if it helped."
@@ -100,7 +100,7 @@ def find_fence(text: str) -> int | None:
     return None if found is None else found.start()
 
 
-def without_fenced(text: str) -> tuple[str, int]:
+def remove_fenced(text: str) -> tuple[str, int]:
     """Return a text without what KnowHub fenced, and how many lines that were. All else stays as it is.
 
     After the note, the rows that follow it go; without the note, a row whose id is one of KnowHub's. The text is empty

@@ -123,7 +123,7 @@ class GoalTree:
 
     def render(self) -> str:
         """Format the tree for a model, with the knowledge of the focused goal, fenced as data."""
-        return "\n".join(self._lines()) or "There is no goal yet."
+        return "\n".join(self._render_lines()) or "There is no goal yet."
 
     def to_dict(self) -> dict[str, Any]:
         """Return the tree as JSON values for a trace store."""
@@ -139,7 +139,7 @@ class GoalTree:
             raise ValueError(str(error)) from error
         return tree
 
-    def _lines(self) -> Iterator[str]:
+    def _render_lines(self) -> Iterator[str]:
         below: dict[str | None, list[Goal]] = {}
         for goal in self:
             below.setdefault(goal.parent_id, []).append(goal)

@@ -7,7 +7,7 @@ from typing import Any, Literal, TypeAlias, TypedDict
 from agent_tools import arguments, client, failures, fences, records
 from agent_tools.registry import tool
 from agent_tools.results import ToolResult
-from agent_tools.run import bind_caller, current_run, get_owner
+from agent_tools.run import current_run, get_caller_ids, get_owner
 
 DEFAULT_SCOPES = ("org:cybertogether",)
 DEFAULT_AGENT = "research_agent"
@@ -300,7 +300,7 @@ def _set_owner(scopes: list[str] | None, owner: str | None, agent_id: str) -> di
     user = get_owner()
     if user is not None:
         return {"scopes": [user], "owner": user, **given}
-    if bind_caller() or client.has_api_key():
+    if get_caller_ids() or client.has_api_key():
         # The caller is named. The defaults would name another one, which the server refuses.
         return given
     return {"scopes": list(DEFAULT_SCOPES), "owner": f"agent:{agent_id}", **given}

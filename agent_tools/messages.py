@@ -12,7 +12,7 @@ MAX_BODY_CHARS: Final = 8 * 1024 * 1024
 MAX_MESSAGES: Final = 2_000
 # A larger number counts milliseconds: as seconds it would be after the year 5000.
 _MILLISECONDS_FROM: Final = 100_000_000_000
-_MAX_NOTES: Final = 10
+_MAX_CHANGES: Final = 10
 
 
 class _SpokenMessage(TypedDict):
@@ -37,19 +37,19 @@ def prepare_messages(messages: Iterable[object] | None, trace_id: str | None) ->
     if given is None:
         return [], "The messages are not a list of objects with role and content."
     sent: list[dict[str, str]] = []
-    notes: list[str] = []
+    changes: list[str] = []
     left = MAX_BODY_CHARS
     for number, message in reversed(list(enumerate(given, 1))):
         prepared, problems = _prepare_message(message, trace_id)
-        notes += [f"message {number} {problem}" for problem in problems]
+        changes += [f"message {number} {problem}" for problem in problems]
         if prepared is None:
             continue
         left -= len(prepared["content"])
         if left < 0 or len(sent) == MAX_MESSAGES:
-            notes.append(f"message {number} and those before it were left out: the request would be too large")
+            changes.append(f"message {number} and those before it were left out: the request would be too large")
             break
         sent.append(prepared)
-    return sent[::-1], _make_notice(notes)
+    return sent[::-1], _make_notice(changes)
 
 
 def _list_messages(messages: object) -> list[object] | None:
@@ -75,7 +75,7 @@ def _prepare_message(message: object, trace_id: str | None) -> tuple[dict[str, s
         return None, ["was left out: its role is not a name"]
     if len(text) > MAX_BODY_CHARS:
         return None, [f"was left out: it has over {MAX_BODY_CHARS} characters"]
-    own, fenced = fences.without_fenced(text)
+    own, fenced = fences.remove_fenced(text)
     if fenced and not own:
         return None, ["was left out: it came from KnowHub"]
     prepared = {"role": arguments.clean_text(role), "content": arguments.clean_text(own)}
@@ -123,8 +123,8 @@ def _format_time(given: object) -> str | None:
         return None
 
 
-def _make_notice(notes: list[str]) -> str:
-    if not notes:
+def _make_notice(changes: list[str]) -> str:
+    if not changes:
         return ""
-    more = f"; and {len(notes) - _MAX_NOTES} more" if len(notes) > _MAX_NOTES else ""
-    return f"Some messages were changed: {'; '.join(notes[:_MAX_NOTES])}{more}."
+    more = f"; and {len(changes) - _MAX_CHANGES} more" if len(changes) > _MAX_CHANGES else ""
+    return f"Some messages were changed: {'; '.join(changes[:_MAX_CHANGES])}{more}."

@@ -67,7 +67,7 @@ def current_run() -> AgentRun | None:
     return _current.get()
 
 
-def bind_caller() -> dict[str, str]:
+def get_caller_ids() -> dict[str, str]:
     """Return the context ids of the run, none outside of a run. Raises ToolFailure for what is not a context id."""
     run = current_run()
     return arguments.check_caller(run.caller) if run else {}
@@ -75,5 +75,5 @@ def bind_caller() -> dict[str, str]:
 
 def get_owner() -> str | None:
     """Return who owns what the run saves, such as `user:li`; None if it has no user, and the server decides."""
-    user_id = bind_caller().get("user_id")
+    user_id = get_caller_ids().get("user_id")
     return None if user_id is None else f"user:{user_id}"

@@ -68,7 +68,7 @@ from knowhub.wiring.indexes import Indexes
 from knowhub.wiring.models import chat_models_by_name
 
 _log = structlog.get_logger("knowhub.recall")
-_USE_KEPT_EVERY_S = 600.0
+_APPLY_FEEDBACK_EVERY_S = 600.0
 _LEADER_POLL_S = 0.5
 
 
@@ -84,10 +84,10 @@ class Knowledge:
     ) -> None:
         settings, clock, ids = adapters.settings, adapters.clock, adapters.ids
         store, chat, lexical = adapters.store, adapters.chat, indexes.records.lexical
-        note, budget_s = decisions.note, settings.llm_write_budget_s
+        log_decision, budget_s = decisions.note, settings.llm_write_budget_s
         router, reranking = None, None
         if chat is not None and settings.routing_candidates:
-            router = Router(chat, note, settings.llm_budget_s, settings.routing_candidates)
+            router = Router(chat, log_decision, settings.llm_budget_s, settings.routing_candidates)
         if adapters.reranker is not None:
             reranking = KnowledgeReranking(adapters.reranker, settings.rerank_budget_s)
         self.records = KnowledgeService(store, ids)
@@ -106,9 +106,9 @@ class Knowledge:
         )
         self.outcomes = OutcomeService(store, self.impressions)
         self.exchange = KnowledgeExchange(store, ids)
-        self.evolution = Evolution(store, chat, budget_s, note)
+        self.evolution = Evolution(store, chat, budget_s, log_decision)
         open_by_name = chat_models_by_name(settings, chat, adapters.timing, adapters.token_budget)
-        slim_options = SlimOptions(ids, open_by_name, budget_s, note, indexes.records.find_similar)
+        slim_options = SlimOptions(ids, open_by_name, budget_s, log_decision, indexes.records.find_similar)
         self.slimming = Slimming(store, lexical, slim_options)
         self.similarity = SimilarRecords(store, lexical)
         self.extraction = KnowledgeExtraction(
@@ -254,8 +254,8 @@ async def open_hub(
             measuring = asyncio.create_task(hub.indexes.embedding.measure(), name="measuring the embedder")
             stack.callback(measuring.cancel)
             if hub.chat is not None:
-                evolving = asyncio.create_task(_apply_pending_feedback(hub), name="using kept feedback")
-                stack.callback(evolving.cancel)
+                applying = asyncio.create_task(_apply_pending_feedback(hub), name="applying pending feedback")
+                stack.callback(applying.cancel)
         yield hub
 
 
@@ -282,7 +282,7 @@ async def _apply_pending_feedback(hub: Hub) -> None:
     while True:
         if hub.maintenance.is_leader:
             await hub.knowledge.evolution.apply_pending_feedback(hub.store.accounts)
-        await asyncio.sleep(_USE_KEPT_EVERY_S if hub.maintenance.is_leader else _LEADER_POLL_S)
+        await asyncio.sleep(_APPLY_FEEDBACK_EVERY_S if hub.maintenance.is_leader else _LEADER_POLL_S)
 
 
 def _log_failed_source(source: str, error: Exception) -> None:

@@ -55,14 +55,14 @@ class DocumentFolder:
     async def read(self, path: Sequence[str]) -> Document | None:
         """Return a text, None if there is none."""
         call = client.request("GET", self._address(path), params=self.caller)
-        row = await client.unless_refused(call, HTTPStatus.NOT_FOUND)
+        row = await client.await_unless_refused(call, HTTPStatus.NOT_FOUND)
         return None if row is None else self._make_document(row)
 
     async def create(self, path: Sequence[str], text: str, metadata: Mapping[str, Any] | None = None) -> bool:
         """Store a new text. False if the path is taken."""
         body = {**self.caller, "id": self.make_id(path), "body": text, "metadata": dict(metadata or {})}
         call = client.request("POST", "/api/resource", body=body)
-        return await client.unless_refused(call, HTTPStatus.CONFLICT) is not None
+        return await client.await_unless_refused(call, HTTPStatus.CONFLICT) is not None
 
     async def save(
         self,
@@ -81,12 +81,12 @@ class DocumentFolder:
         """Change fields of the resource: `body`, `metadata`, `expires_at`. False if it was changed or deleted since."""
         body = {**self.caller, **fields, "version": document.version}
         call = client.request("PATCH", self._address(document.path), body=body)
-        return await client.unless_refused(call, HTTPStatus.CONFLICT, HTTPStatus.NOT_FOUND) is not None
+        return await client.await_unless_refused(call, HTTPStatus.CONFLICT, HTTPStatus.NOT_FOUND) is not None
 
     async def delete(self, path: Sequence[str]) -> bool:
         """Delete a text; an undo brings it back. False if there is none."""
         call = client.request("DELETE", self._address(path), params=self.caller)
-        return await client.unless_refused(call, HTTPStatus.NOT_FOUND) is not None
+        return await client.await_unless_refused(call, HTTPStatus.NOT_FOUND) is not None
 
     async def scan(self, path: Sequence[str] = (), after: str | None = None) -> list[Document]:
         """Return the texts below a path, by id; only those behind the name `after`."""

@@ -34,7 +34,7 @@ async def commit_messages(user_id: str, session_id: str, messages: Sequence[Mapp
 
     What the server itself showed is left out. Raises ToolFailure.
     """
-    if any(fences.without_fenced(str(message.get("content") or ""))[0].strip() for message in messages):
+    if any(fences.remove_fenced(str(message.get("content") or ""))[0].strip() for message in messages):
         _check(await memory.commit_session(session_id, [*messages], user_id=user_id))  # type: ignore[list-item] # any host's
 
 

@@ -48,7 +48,7 @@ class KnowHubMemoryStore:
         category = (metadata or {}).get("category", "entities")
         body = {"user_id": self._user_id, "category": category, "content": arguments.clean_text(content)}
         # The address is made of the text: where it is taken, it is this fact that is there.
-        await client.unless_refused(client.request("POST", "/api/context/nodes", body=body), HTTPStatus.CONFLICT)
+        await client.await_unless_refused(client.request("POST", "/api/context/nodes", body=body), HTTPStatus.CONFLICT)
 
     async def add_messages(self, messages: Sequence[Mapping[str, Any]], context: object = None) -> None:  # noqa: ARG002 -- as the protocol: numbers begin anew with each run
         """Store the texts of messages, and the memories in them."""

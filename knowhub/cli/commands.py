@@ -46,9 +46,9 @@ def route_command(
 
     def declare(show: Callable[..., Lines]) -> Callable[..., Lines]:
         def run(ctx: typer.Context, options: CommonOptions, **given: Any) -> None:  # noqa: ANN401 -- what typer has parsed
-            sent = dict(_list_values(given))
+            fields = dict(_list_values(given))
             names = {item.name: _get_typed_name(item) for item in ctx.command.params}
-            answers = run_routes(options, route, sent, create=creates(sent), then=then, option_names=names)
+            answers = run_routes(options, route, fields, create=creates(fields), then=then, option_names=names)
             print_answer(answers[0], show(*answers, **given), as_json=options.as_json)
 
         taken = _list_parameters(show)[1 if then is None else 2 :]

@@ -51,7 +51,7 @@ class CommitOptions:
         return {**body, "session_id": session_id, "options": options}
 
 
-@route_command(app, "commit", "context.commit_session", creates=lambda sent: not sent["options"].get("dry_run"))
+@route_command(app, "commit", "context.commit_session", creates=lambda fields: not fields["options"].get("dry_run"))
 def commit(done: Answer, session: CommitOptions) -> Lines:
     """Store a session word for word, and the memories in it. A second commit adds only what is new."""
     yield f"{done['status']}  {done['archive']['archive_uri']}"
@@ -94,8 +94,8 @@ def read(
 ) -> None:
     """Print one level of memories, sessions or messages, at most 100."""
     if len(uris) == 1:
-        sent = {"uri": uris[0], "level": level, "expand_relations": relations}
-        [found] = run_routes(options, "context.read_memory", sent, option_names={"uri": "URI"})
+        fields = {"uri": uris[0], "level": level, "expand_relations": relations}
+        [found] = run_routes(options, "context.read_memory", fields, option_names={"uri": "URI"})
         edges = [f"{edge['relation_type']}  {edge['to_uri']}  {edge['reason']}" for edge in found["relations"]]
         lines = [_get_level_text(found), *edges]
     elif relations:

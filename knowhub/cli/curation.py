@@ -43,7 +43,7 @@ class ExtractOptions:
         return asdict(self) | {"messages": read_messages(self.messages)["messages"]}
 
 
-@route_command(app, "extract", "knowledge.extract_knowledge", creates=lambda sent: not sent["dry_run"])
+@route_command(app, "extract", "knowledge.extract_knowledge", creates=lambda fields: not fields["dry_run"])
 def extract(extracted: Answer, conversation: ExtractOptions) -> Lines:
     """Find what is worth keeping in a conversation, and save it.
 
@@ -93,7 +93,7 @@ def slim(
         yield "some records were not compared yet: run it again"
 
 
-@route_command(app, "audit", "upkeep.audit", common=CommonOptions)
+@route_command(app, "audit", "maintenance.audit", common=CommonOptions)
 def audit(
     report: Answer,
     kinds: Annotated[list[FindingKind] | None, typer.Option("--kind", help="Only this kind; can be repeated.")] = None,
@@ -106,7 +106,7 @@ def audit(
     Writes nothing.
     """
     if report["findings"]:
-        yield output.make_table(("", "kind", "row", "related", "evidence"), _audit_rows(report["findings"]))
+        yield output.make_table(("", "kind", "row", "related", "evidence"), _list_audit_rows(report["findings"]))
     total = report["records"] + report["infos"]
     yield f"junk rate: {report['junk_rate']:.1%} ({report['junk']} of {total} records and infos)"
     counts = [f"{kind} {count}" for kind, count in report["summary"].items() if count]
@@ -115,7 +115,7 @@ def audit(
         yield f"the first {report['count']} are shown; use --limit and --kind to see others"
 
 
-def _audit_rows(findings: Sequence[Answer]) -> Iterator[tuple[object, ...]]:
+def _list_audit_rows(findings: Sequence[Answer]) -> Iterator[tuple[object, ...]]:
     import orjson
 
     for finding in findings:
@@ -124,6 +124,6 @@ def _audit_rows(findings: Sequence[Answer]) -> Iterator[tuple[object, ...]]:
             for name, value in finding["evidence"].items()
         }
         evidence = output.shorten(", ".join(f"{name}: {text}" for name, text in values.items()), _EVIDENCE_CHARS)
-        severity = output.cell(finding["severity"], _STYLES[finding["severity"]])
+        severity = output.make_cell(finding["severity"], _STYLES[finding["severity"]])
         related = "\n".join(finding["related"][:_MAX_RELATED])
         yield severity, finding["kind"], finding["id"], related, f"{evidence}\n→ {finding['suggestion']}"

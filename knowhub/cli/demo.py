@@ -87,10 +87,10 @@ async def _run_demo(settings: Settings) -> dict[str, Any]:
     import orjson
 
     from knowhub.bootstrap import open_hub
-    from knowhub.web.json_text import json_limits
+    from knowhub.web.json_limits import make_json_limits
     from knowhub.web.schemas.exchange import parse_import
 
-    lines = parse_import(_read_example("knowledge.jsonl"), json_limits(settings))
+    lines = parse_import(_read_example("knowledge.jsonl"), make_json_limits(settings))
     questions = orjson.loads(_read_example("questions.json"))
     async with open_hub(settings) as hub:
         result = await hub.knowledge.exchange.import_lines(local_context(hub.default_owner), lines, OnConflict.FAIL)

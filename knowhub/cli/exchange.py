@@ -84,13 +84,13 @@ def import_file(
 
 def _import_records(file: str, options: CallerOptions, on_conflict: OnConflict, *, dry_run: bool) -> None:
     from knowhub.knowledge.exchange import ImportRun
-    from knowhub.web.json_text import json_limits
-    from knowhub.web.responses import make_import_view
+    from knowhub.web.json_limits import make_json_limits
     from knowhub.web.schemas.exchange import parse_import
+    from knowhub.web.views import make_import_view
 
     text = read_bytes(file)
     with output.show_progress(options.as_json) as bars:
-        limits = json_limits(load_settings(options))
+        limits = make_json_limits(load_settings(options))
         records = parse_import(text, limits, None, lambda rows: bars.track(rows, description="checking"))
         if dry_run:
             answer = {"dry_run": True, "records": len(records)}
@@ -146,12 +146,12 @@ def load_tree(
 
     Without --format the suffix says what the file is: .jsonl, .rdf, .xml, .txt, .md or .csv.
     """
-    from knowhub.web.json_text import json_limits
-    from knowhub.web.responses import make_tree_import_view
+    from knowhub.web.json_limits import make_json_limits
     from knowhub.web.tree_files.formats import import_tree_file, parse_tree_file
+    from knowhub.web.views import make_tree_import_view
 
     wanted = _get_format(form, file)
-    parsed = parse_tree_file(read_bytes(file), wanted, json_limits(load_settings(options)))
+    parsed = parse_tree_file(read_bytes(file), wanted, make_json_limits(load_settings(options)))
     done = run_on_hub(options, lambda hub, ctx: import_tree_file(hub, ctx, parsed), create=True)
     line = f"loaded {done.keywords} keywords and {done.infos} infos with {done.links} links"
     if done.changed:

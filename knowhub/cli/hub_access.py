@@ -75,7 +75,7 @@ def run_on_hub(
 def run_routes(
     options: CommonOptions,
     route: str,
-    sent: Mapping[str, Any],
+    fields: Mapping[str, Any],
     *,
     create: bool = False,
     then: str | None = None,
@@ -83,10 +83,10 @@ def run_routes(
 ) -> list[Any]:
     """Ask a route of the HTTP API in this process, and with `then` a route about the keyword in its answer.
 
-    Returns the answers, any JSON. A route is named by its module and its function. `sent` are the fields of its path,
+    Returns the answers, any JSON. A route is named by its module and its function. `fields` are the fields of its path,
     its body and its query. The rest is as in `run_on_hub` and `parse_model`.
     """
-    ask = _make_request(options, route, sent, option_names)
+    ask = _make_request(options, route, fields, option_names)
 
     async def work(hub: Hub, _: RequestContext) -> list[Any]:
         answer = await ask(hub)
@@ -98,7 +98,7 @@ def run_routes(
 
 
 def _make_request(
-    options: CommonOptions, name: str, sent: Mapping[str, Any], option_names: Mapping[str, str] | None = None
+    options: CommonOptions, name: str, fields: Mapping[str, Any], option_names: Mapping[str, str] | None = None
 ) -> Callable[[Hub], Awaitable[Any]]:
     """Return what asks a route of an open hub."""
     from importlib import import_module
@@ -106,30 +106,33 @@ def _make_request(
     import orjson
 
     from knowhub.web.responses import JsonText
+    from knowhub.web.route import ParsedRequest
 
     module, _, function = name.partition(".")
     route = next(item for item in import_module(f"knowhub.web.routes.{module}").routes if item.name == function)
-    in_path = {field: str(value) for field, value in sent.items() if field in route.param_convertors}
-    model = route.query if route.is_either else route.body or route.query
-    fields, beside = _fields_of(model), _fields_of(route.beside_body)
+    in_path = {field: str(value) for field, value in fields.items() if field in route.param_convertors}
+    beside = route.query_beside_body
+    # A command sends a query where a route takes a body or a query.
+    model = route.query if route.takes_body_or_query else route.body or route.query
+    body_fields, query_fields = _get_fields(model), _get_fields(beside)
     in_body = {
         field: value
-        for field, value in sent.items()
-        if field not in in_path and (field in fields or field not in beside)
+        for field, value in fields.items()
+        if field not in in_path and (field in body_fields or field not in query_fields)
     }
-    in_query = {field: value for field, value in sent.items() if field in beside}
-    parsed = None if model is None else parse_model(model, in_body | options.ids(), option_names)
-    params = None if route.beside_body is None else parse_model(route.beside_body, in_query, option_names)
-    given = (parsed, params, b"") if "sent" in route.given else (None, parsed, b"")
+    in_query = {field: value for field, value in fields.items() if field in query_fields}
+    values = None if model is None else parse_model(model, in_body | options.ids(), option_names)
+    params = None if beside is None else parse_model(beside, in_query, option_names)
+    parsed = ParsedRequest(None, values) if route.body is None else ParsedRequest(values, params)
 
     async def ask(hub: Hub) -> Any:  # noqa: ANN401 -- any JSON
-        answer = await route.run(hub, given, in_path)
+        answer = await route.run(hub, parsed, in_path)
         return orjson.loads(answer.read()) if isinstance(answer, JsonText) else None
 
     return ask
 
 
-def _fields_of(model: type[BaseModel] | None) -> Mapping[str, Any]:
+def _get_fields(model: type[BaseModel] | None) -> Mapping[str, Any]:
     return {} if model is None else model.model_fields
 
 

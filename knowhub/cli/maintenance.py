@@ -13,12 +13,13 @@ from knowhub.cli.commands import Answer, Lines, command, route_command
 from knowhub.cli.hub_access import load_settings, run_on_hub
 from knowhub.cli.options import CommonOptions
 from knowhub.core.errors import Conflict
+from knowhub.stores.files.doctor.findings import Severity
 
 if TYPE_CHECKING:
     from knowhub.bootstrap import Hub
     from knowhub.core.request_context import RequestContext
 
-_STYLES = {"ok": "green", "note": "cyan", "problem": "bold red"}
+_STYLES: dict[str, str] = {Severity.OK: "green", Severity.NOTE: "cyan", Severity.PROBLEM: "bold red"}
 
 app = typer.Typer()
 
@@ -45,7 +46,7 @@ def reindex(options: CommonOptions) -> None:
     output.print_answer({"records": count}, [f"the index has {count} records"], as_json=options.as_json)
 
 
-@route_command(app, "compact", "upkeep.compact", common=CommonOptions)
+@route_command(app, "compact", "maintenance.compact", common=CommonOptions)
 def compact(
     result: Answer,
     undo_retention_days: Annotated[
@@ -88,7 +89,7 @@ def doctor(
     repairs = repair_directory(settings) if repair and settings.data_dir.is_dir() else []
     findings = check_directory(settings)
     embedder = asyncio.run(check_embedder(settings))
-    problems = sum(finding.severity == "problem" for finding in findings) + len(embedder["problems"])
+    problems = sum(finding.severity is Severity.PROBLEM for finding in findings) + len(embedder["problems"])
     answer = {
         "results": [asdict(finding) for finding in findings],
         "count": len(findings),
@@ -121,7 +122,7 @@ def _list_report(answer: Answer) -> Lines:
 def _make_findings_table(heading: str, findings: Sequence[Answer]) -> object:
     rows = [
         (
-            output.cell(finding["severity"], _STYLES[finding["severity"]]),
+            output.make_cell(finding["severity"], _STYLES[finding["severity"]]),
             finding["subject"],
             "\n→ ".join(filter(None, (finding["detail"], finding["advice"]))),
         )

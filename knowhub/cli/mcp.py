@@ -68,10 +68,10 @@ async def _serve(settings: Settings, ids: dict[str, str | None], url: str | None
     from functools import partial
 
     from knowhub.settings import default_owner
-    from knowhub.web.json_text import json_limits
+    from knowhub.web.json_limits import make_json_limits
     from knowhub.web.mcp.stdio import StdioWire
 
-    wire = StdioWire(settings.max_batch_body_bytes, json_limits(settings))
+    wire = StdioWire(settings.max_batch_body_bytes, make_json_limits(settings))
     # Clients wait a few seconds for the first answer, which needs no data. The rest is loaded afterwards.
     version = await wire.greet()
     if wire.is_over:
@@ -146,7 +146,7 @@ async def _keep_open(settings: Settings, ids: dict[str, str | None], opened: asy
         async with open_hub(settings) as hub:
 
             async def find_caller(_request: Request) -> tuple[Hub, RequestContext]:
-                return hub, given.context(hub.default_owner)
+                return hub, given.to_context(hub.default_owner)
 
             opened.set_result(McpEndpoint(tools, find_caller))
             await asyncio.Event().wait()

@@ -71,14 +71,14 @@ def print_json(value: Any) -> None:  # noqa: ANN401 -- any JSON value
 
 
 def make_table(columns: Sequence[str], rows: Iterable[Sequence[object]], title: str = "") -> Table:
-    """Make a table. A value that is not a `cell` is shown as plain text."""
+    """Make a table. A value that is not a cell of `make_cell` is shown as plain text."""
     from rich.table import Table
 
-    table = Table(title=cell(title) if title else None, title_justify="left", header_style="bold")
+    table = Table(title=make_cell(title) if title else None, title_justify="left", header_style="bold")
     for column in columns:
         table.add_column(column, overflow="fold")
     for row in rows:
-        table.add_row(*map(cell, row))
+        table.add_row(*map(make_cell, row))
     return table
 
 
@@ -109,7 +109,7 @@ def list_fields(row: Mapping[str, Any]) -> Iterator[Table]:
     yield make_table(("field", "value"), rows)
 
 
-def cell(value: object, style: str = "") -> Text:
+def make_cell(value: object, style: str = "") -> Text:
     """Make a table cell. Markup and control characters in the text have no effect."""
     from rich.text import Text
 

@@ -60,7 +60,7 @@ def _parse_call(call: Row, operation_id: str) -> dict[str, Any]:
     `question` is the subject of the call, in short. `decided` is the answer with ids in place of indexes, or None when
     the call failed; then `failure` says how. `names` has the names of these ids.
     """
-    prompt = _prompt_data(call.get("messages") or ())
+    prompt = _parse_prompt(call.get("messages") or ())
     choices = call.get("choices") or {}
     decided = _resolve(call.get("output"), choices)
     used = json.dumps(decided, ensure_ascii=False)
@@ -68,10 +68,10 @@ def _parse_call(call: Row, operation_id: str) -> dict[str, Any]:
         "operation_id": operation_id,
         "function": str(call.get("function")),
         "model": str(call.get("model")),
-        "question": _question(prompt),
+        "question": _find_subject(prompt),
         "decided": decided,
         "failure": call.get("failure"),
-        "names": {row_id: name for row_id, name in _names(prompt, choices).items() if f'"{row_id}"' in used},
+        "names": {row_id: name for row_id, name in _find_names(prompt, choices).items() if f'"{row_id}"' in used},
     }
 
 
@@ -93,7 +93,7 @@ def _resolve(value: Any, choices: Mapping[str, str], *, is_reference: bool = Fal
             return value
 
 
-def _prompt_data(messages: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
+def _parse_prompt(messages: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
     """Return the JSON object in the last message; an empty one when there is none."""
     content = str(messages[-1].get("content", "")) if messages else ""
     try:
@@ -103,20 +103,20 @@ def _prompt_data(messages: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
     return data if isinstance(data, Mapping) else {}
 
 
-def _question(prompt: Mapping[str, Any]) -> str:
+def _find_subject(prompt: Mapping[str, Any]) -> str:
     text = prompt.get("query") or prompt.get("info") or prompt.get("feedback")
     new = prompt.get("new")
     if not text and isinstance(new, Mapping):
         text = new.get("name")
     elif not text:
-        rows = _first_list(prompt, "records", "messages")
+        rows = _find_first_list(prompt, "records", "messages")
         text = next((row.get("name") or row.get("task") or row.get("text") for row in rows), "")
     return output.shorten(str(text or ""), _MAX_CHARS)
 
 
-def _names(prompt: Mapping[str, Any], choices: Mapping[str, str]) -> dict[str, str]:
+def _find_names(prompt: Mapping[str, Any], choices: Mapping[str, str]) -> dict[str, str]:
     # Keywords are shown with an index and a name; records with an id or an index, and a task or content.
-    rows = _first_list(prompt, "candidates", "nodes", "records", "known")
+    rows = _find_first_list(prompt, "candidates", "nodes", "records", "known")
     named = (
         (choices.get(str(row.get("idx")), row.get("id")), row.get("name") or row.get("task") or row.get("content"))
         for row in rows
@@ -124,7 +124,7 @@ def _names(prompt: Mapping[str, Any], choices: Mapping[str, str]) -> dict[str, s
     return {str(row_id): output.shorten(str(name), _MAX_CHARS) for row_id, name in named if row_id is not None}
 
 
-def _first_list(prompt: Mapping[str, Any], *names: str) -> list[Mapping[str, Any]]:
+def _find_first_list(prompt: Mapping[str, Any], *names: str) -> list[Mapping[str, Any]]:
     """Return the objects of the first of these lists that has any."""
     for name in names:
         value = prompt.get(name)

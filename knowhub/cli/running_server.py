@@ -53,7 +53,7 @@ class Announcement:
         self._descriptor: int | None = None
         self._token = random_bytes(_TOKEN_BYTES).hex()
 
-    def prove(self, headers: Mapping[str, str]) -> dict[str, str]:
+    def answer_challenge(self, headers: Mapping[str, str]) -> dict[str, str]:
         """Return the headers that answer the challenge in those of a request, where there is one."""
         challenge = headers.get(_CHALLENGE)
         return {} if challenge is None else {_PROOF: _make_proof(self._token, challenge)}

@@ -99,7 +99,7 @@ def run_server(settings: Settings, listening: socket.socket, *, as_json: bool) -
 
     announcement = Announcement(settings.data_dir)
     web_app = create_app(settings)
-    web_app.state.prove = announcement.prove
+    web_app.state.answer_challenge = announcement.answer_challenge
     app = _AnnouncingApp(web_app, announce)
     logging.getLogger("uvicorn.error").addFilter(lambda _: app.failure is None)
     limits = HeadLimits(settings.max_header_bytes, settings.max_header_fields, settings.request_timeout_s)

@@ -17,13 +17,13 @@ app = typer.Typer(help="Back up everything in one file, and restore it.", no_arg
 Timestamp = Annotated[str, typer.Argument(metavar="TS", help="The snapshot, such as 20261120T154500Z.")]
 
 
-@route_command(app, "create", "upkeep.create_snapshot", common=CommonOptions)
+@route_command(app, "create", "maintenance.create_snapshot", common=CommonOptions)
 def create(snapshot: Answer) -> Lines:
     """Create a snapshot of everything that is saved. A server may be running."""
     yield f"snapshot {snapshot['ts']}: {snapshot['bytes']} bytes in {snapshot['path']}"
 
 
-@route_command(app, "list", "upkeep.list_snapshots", common=CommonOptions)
+@route_command(app, "list", "maintenance.list_snapshots", common=CommonOptions)
 def list_snapshots(page: Answer) -> Lines:
     """List the snapshots, the newest first."""
     columns: output.Columns = {
@@ -36,13 +36,13 @@ def list_snapshots(page: Answer) -> Lines:
     return output.list_page(page, columns)
 
 
-@route_command(app, "delete", "upkeep.delete_snapshot", common=CommonOptions)
+@route_command(app, "delete", "maintenance.delete_snapshot", common=CommonOptions)
 def delete(deleted: Answer, ts: Timestamp) -> Lines:
     """Delete a snapshot. This cannot be undone."""
     yield f"deleted snapshot {ts}"
 
 
-@route_command(app, "restore", "upkeep.restore_snapshot", common=CommonOptions)
+@route_command(app, "restore", "maintenance.restore_snapshot", common=CommonOptions)
 def restore(done: Answer, ts: Timestamp) -> Lines:
     """Restore a snapshot. The present state is saved in another snapshot, and the restore can be undone."""
     yield f"restored {done['restored']} rows and removed {done['removed']}, as of snapshot {ts}"

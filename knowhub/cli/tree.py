@@ -97,7 +97,7 @@ class KeywordOptions:
 
 
 @route_command(
-    app, "add", "keywords.create_keyword", creates=lambda sent: sent["parent_id"] in {None, ROOT_ID}, then=_PATH
+    app, "add", "keywords.create_keyword", creates=lambda fields: fields["parent_id"] in {None, ROOT_ID}, then=_PATH
 )
 def add(row: Answer, path: Answer, draft: KeywordOptions) -> Lines:
     """Add a keyword."""
@@ -138,8 +138,8 @@ def alias(
 ) -> None:
     """Add an alias to a keyword, or remove one."""
     route = "keywords.remove_alias" if remove else "keywords.add_alias"
-    sent = {"keyword_id": keyword, "alias": name}
-    row, path = run_routes(options, route, sent, then=_PATH, option_names={"alias": "ALIAS"})
+    fields = {"keyword_id": keyword, "alias": name}
+    row, path = run_routes(options, route, fields, then=_PATH, option_names={"alias": "ALIAS"})
     output.print_answer(row, _list_change("changed", row, path), as_json=options.as_json)
 
 
@@ -158,7 +158,7 @@ def delete(
     yield from output.list_undo(deleted["operation_id"])
 
 
-@route_command(infos, "add", "infos.create_info", creates=lambda sent: not sent["keyword_ids"])
+@route_command(infos, "add", "infos.create_info", creates=lambda fields: not fields["keyword_ids"])
 def add_info(
     saved: Answer,
     content: Annotated[

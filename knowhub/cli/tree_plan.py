@@ -99,13 +99,13 @@ def _describe_step(step: Mapping[str, Any]) -> tuple[str, str]:
     """Return the keyword of a step and its change. An invalid step is empty here; applying it is refused."""
     match step:
         case {"kind": "move", "node": node, "to": to}:
-            return _label(node), f"below {_label(to)}"
+            return _name_keyword(node), f"below {_name_keyword(to)}"
         case {"kind": "merge", "source": source, "into": into}:
-            return _label(source), f"into {_label(into)}"
+            return _name_keyword(source), f"into {_name_keyword(into)}"
         case {"kind": "describe", "node": node, "description": description}:
-            return _label(node), output.shorten(str(description))
+            return _name_keyword(node), output.shorten(str(description))
         case {"kind": "split", "node": node, "groups": [*groups]}:
-            return _label(node), "\n".join(_describe_group(group) for group in groups)
+            return _name_keyword(node), "\n".join(_describe_group(group) for group in groups)
         case _:
             return "", ""
 
@@ -118,7 +118,7 @@ def _describe_group(group: object) -> str:
     return f"{group.get('name')}: {', '.join(names[:_MAX_NAMES])}{more}"
 
 
-def _label(reference: object) -> str:
+def _name_keyword(reference: object) -> str:
     if not isinstance(reference, dict):
         return ""
     return str(reference.get("path") or reference.get("name") or reference.get("id"))

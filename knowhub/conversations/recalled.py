@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from agent_tools.fences import FENCE_NOTE, find_fence, without_fenced
+from agent_tools.fences import FENCE_NOTE, find_fence, remove_fenced
 from knowhub.conversations.language.sentence_ends import SENTENCE_END
 from knowhub.conversations.messages import Message, is_own_tool
 from knowhub.core import near_duplicates
@@ -102,12 +102,12 @@ def keep_own_words(message: Message) -> tuple[str, int]:
     """Return what a message says without what KnowHub showed, and how many lines are left out."""
     if is_recall_answer(message):
         return "", sum(bool(line.strip()) for line in message.content.splitlines())
-    return without_fenced(message.content)
+    return remove_fenced(message.content)
 
 
 def remove_recalled_lines(content: str) -> str:
     """Return a text without the lines that KnowHub wrote into it."""
-    content, _ = without_fenced(content)
+    content, _ = remove_fenced(content)
     marks = (_INJECTED.pattern, "knowledge-", "用户说：", "The user said: ", "with line numbers")
     if not any(mark in content for mark in marks):
         return content

@@ -61,10 +61,10 @@ def parse_specs(kind: type[NewT], specs: Sequence[Mapping[str, Any]]) -> list[Ne
     """Return the new rows of a batch, one for each spec."""
     if not isinstance(specs, list | tuple):
         raise InvalidInput.of("specs", f"must be a list, not {type(specs).__name__}")
-    return [kind(**dict(_spec_fields(kind, spec, f"items.{index}"))) for index, spec in enumerate(specs)]
+    return [kind(**dict(_list_spec_fields(kind, spec, f"items.{index}"))) for index, spec in enumerate(specs)]
 
 
-def _spec_fields(kind: type[NewT], spec: object, path: str) -> Iterator[tuple[str, Any]]:
+def _list_spec_fields(kind: type[NewT], spec: object, path: str) -> Iterator[tuple[str, Any]]:
     if not isinstance(spec, Mapping):
         raise InvalidInput.of(path, f"must be an object of fields, not {type(spec).__name__}")
     required = {field.name: field.default is MISSING and field.default_factory is MISSING for field in fields(kind)}

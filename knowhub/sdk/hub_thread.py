@@ -33,7 +33,7 @@ class HubThread:
     thread: there every call is refused, and closing does nothing, so the tree of the parent stays open.
     """
 
-    def __init__(self, settings: Settings, world: Overrides) -> None:
+    def __init__(self, settings: Settings, overrides: Overrides) -> None:
         self._pid = os.getpid()
         # A signal handler may close the tree while its thread holds the lock.
         self._lock = threading.RLock()
@@ -45,7 +45,7 @@ class HubThread:
         opened: Future[Hub] = Future()
         self._ended: Future[None] = Future()
         self._thread = threading.Thread(
-            target=self._run_loop, args=(settings, world, opened), name="keyword-tree", daemon=True
+            target=self._run_loop, args=(settings, overrides, opened), name="keyword-tree", daemon=True
         )
         self._thread.start()
         try:
@@ -120,10 +120,10 @@ class HubThread:
         with contextlib.suppress(RuntimeError):
             self._loop.call_soon_threadsafe(self._closing.set)
 
-    def _run_loop(self, settings: Settings, world: Overrides, opened: "Future[Hub]") -> None:
+    def _run_loop(self, settings: Settings, overrides: Overrides, opened: "Future[Hub]") -> None:
         try:
             with asyncio.Runner(loop_factory=lambda: self._loop) as runner:
-                runner.run(self._serve(settings, world, opened))
+                runner.run(self._serve(settings, overrides, opened))
         except BaseException as error:  # noqa: BLE001 -- whoever waits for the future raises it
             (self._ended if opened.done() else opened).set_exception(error)
         else:
@@ -131,8 +131,8 @@ class HubThread:
         finally:
             self._is_closed = True
 
-    async def _serve(self, settings: Settings, world: Overrides, opened: "Future[Hub]") -> None:
-        async with open_hub(settings, world, maintain=False) as hub:
+    async def _serve(self, settings: Settings, overrides: Overrides, opened: "Future[Hub]") -> None:
+        async with open_hub(settings, overrides, maintain=False) as hub:
             await hub.keywords.tree.make_root(local_context(hub.default_owner))
             # Write the files of a new tree, with its root, before the caller can read them.
             await hub.maintenance.tick()

@@ -29,10 +29,10 @@ from knowhub.sdk.arguments import (
 from knowhub.sdk.hub_thread import HubThread
 from knowhub.sdk.llm_client import InjectedModel, StubLLMClient
 from knowhub.sdk.values import (
-    ChildrenOf,
     Info,
     InfoKeywordLink,
     KeywordNode,
+    ListChildren,
     SearchResult,
     make_info,
     make_link,
@@ -114,7 +114,7 @@ class KeywordMethods:
 
         async def search(hub: Hub, ctx: RequestContext) -> SearchResult:
             found = await hub.keywords.search.search(ctx, query, expand=expand, disambiguate=is_disambiguated)
-            return make_result(found, _children_of(hub, ctx))
+            return make_result(found, _make_children_lister(hub, ctx))
 
         return self._thread.run(search)
 
@@ -356,10 +356,10 @@ class KeywordMethods:
 
 
 def _make_nodes(hub: Hub, ctx: RequestContext, rows: Iterable[bytes]) -> list[KeywordNode]:
-    children_of = _children_of(hub, ctx)
-    return [make_node(row, children_of) for row in rows]
+    list_children = _make_children_lister(hub, ctx)
+    return [make_node(row, list_children) for row in rows]
 
 
-def _children_of(hub: Hub, ctx: RequestContext) -> ChildrenOf:
+def _make_children_lister(hub: Hub, ctx: RequestContext) -> ListChildren:
     view = hub.store.view(ctx.account)
     return lambda keyword_id: [child.id for child in rendering.list_visible_children(view, ctx, keyword_id)]

@@ -71,14 +71,14 @@ class SearchResult:
 
 
 ValueT = TypeVar("ValueT", KeywordNode, Info, InfoKeywordLink)
-ChildrenOf = Callable[[str], Sequence[str]]
+ListChildren = Callable[[str], Sequence[str]]
 """Returns the ids of the children of a keyword."""
 
 
-def make_node(row: Mapping[str, Any] | bytes, children_of: ChildrenOf | None = None) -> KeywordNode:
-    """Make a node of a row. `children_of` returns the children if the row does not have them."""
+def make_node(row: Mapping[str, Any] | bytes, list_children: ListChildren | None = None) -> KeywordNode:
+    """Make a node of a row. `list_children` returns the children if the row does not have them."""
     row = _parse(row)
-    children = row["children"] if children_of is None else children_of(row["id"])
+    children = row["children"] if list_children is None else list_children(row["id"])
     return _make(KeywordNode, {**row, "children": list(children)})
 
 
@@ -92,14 +92,14 @@ def make_link(row: Mapping[str, Any]) -> InfoKeywordLink:
     return _make(InfoKeywordLink, {**row, "relation": RelationType(row["relation"])})
 
 
-def make_result(found: KeywordSearchResult, children_of: ChildrenOf) -> SearchResult:
+def make_result(found: KeywordSearchResult, list_children: ListChildren) -> SearchResult:
     """Make a result of a search, whose rows have no children."""
     return SearchResult(
         status=found.status,
-        node=None if found.node is None else make_node(found.node, children_of),
-        path=[make_node(row, children_of) for row in found.path],
+        node=None if found.node is None else make_node(found.node, list_children),
+        path=[make_node(row, list_children) for row in found.path],
         infos=[make_info(row) for row in found.infos],
-        candidates=[make_node(row, children_of) for row in found.candidates],
+        candidates=[make_node(row, list_children) for row in found.candidates],
         suggested_parent_id=found.suggested_parent_id,
         suggested_name=found.suggested_name,
         reason=found.reason,

@@ -27,7 +27,7 @@ from knowhub.web import error_responses, openapi
 from knowhub.web import routes as route_modules
 from knowhub.web.auth import AuthMiddleware, log_first_steps
 from knowhub.web.hooks.service import HookService
-from knowhub.web.json_text import json_limits
+from knowhub.web.json_limits import make_json_limits
 from knowhub.web.limits import RateLimiter, RateLimits
 from knowhub.web.mcp.endpoint import make_route
 from knowhub.web.metrics import Metrics
@@ -46,18 +46,18 @@ _ORDER = (
     "context",
     "operations",
     "admin",
-    "upkeep",
+    "maintenance",
 )
 
 
-def _load_groups() -> list[Routes]:
+def _load_route_groups() -> list[Routes]:
     """Return the `routes` of every module in knowhub/web/routes/."""
     names = [module.name for module in pkgutil.iter_modules(route_modules.__path__)]
     names.sort(key=lambda name: _ORDER.index(name) if name in _ORDER else len(_ORDER))
     return [import_module(f"{route_modules.__name__}.{name}").routes for name in names]
 
 
-_GROUPS = _load_groups()
+_GROUPS = _load_route_groups()
 _ROUTES = [route for group in _GROUPS for route in group]
 _DESCRIPTION = (
     "Keeps what agents learn and hands it back at the moment it is needed. "
@@ -83,7 +83,7 @@ def create_app(settings: Settings, hub: Hub | None = None) -> FastAPI:
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         async with open_hub(settings) as opened:
-            _use(app, opened)
+            _attach_hub(app, opened)
             await log_first_steps(opened)
             yield
             await app.state.hooks.close()
@@ -102,41 +102,41 @@ def create_app(settings: Settings, hub: Hub | None = None) -> FastAPI:
         telemetry={"tracing": False, "metrics": False, "logs": False},
     )
     app.state.settings = settings
-    app.state.prove = lambda _headers: {}
+    app.state.answer_challenge = lambda _headers: {}
     app.state.metrics = metrics
     if hub is not None:
-        _use(app, hub)
+        _attach_hub(app, hub)
     app.router.routes.extend(_ROUTES)
     app.router.routes.append(make_route(settings.mcp_tools))
     _serve_docs(app)
     error_responses.install(app, [route for route in app.routes if isinstance(route, StarletteRoute)])
     openapi.install(app, _GROUPS)
-    _guard(app, settings, hub.clock if hub else SystemClock())
+    _add_middleware(app, settings, hub.clock if hub else SystemClock())
     app.add_middleware(RequestIdMiddleware, ids=RandomIds(), observe=metrics.observe)
     return app
 
 
-def _guard(app: FastAPI, settings: Settings, clock: Clock) -> None:
+def _add_middleware(app: FastAPI, settings: Settings, clock: Clock) -> None:
     """Put before the routes what the settings ask for. The last one added is the first to see a request."""
-    large = [route.path for route in _ROUTES if route.declared.get("is_large")]
+    large = [route.path for route in _ROUTES if route.options.get("is_large")]
     rules = BodyRules(
         max_bytes=settings.max_body_bytes,
         batch_bytes=settings.max_batch_body_bytes,
         held_bytes=settings.max_held_body_bytes,
         caller_bytes=settings.max_held_body_bytes_per_caller,
-        json=json_limits(settings),
+        json=make_json_limits(settings),
         large=frozenset(large),
         large_below=tuple(path.partition("{")[0] for path in large if "{" in path),
-        lines={route.path: route.declared.get("media_types", NDJSON) for route in _ROUTES if route.takes_lines},
-        arrival_s=settings.request_timeout_s,
+        lines={route.path: route.options.get("media_types", NDJSON) for route in _ROUTES if route.takes_lines},
+        arrival_timeout_s=settings.request_timeout_s,
     )
     if settings.max_concurrent_requests:
         # After the body: a request whose body arrives slowly must not take a slot.
-        app.add_middleware(ConcurrencyLimit, most=settings.max_concurrent_requests)
+        app.add_middleware(ConcurrencyLimit, max_running=settings.max_concurrent_requests)
     app.add_middleware(RequestGuard, rules=rules)
-    allowed = RateLimits(settings.rate_limit_per_minute, settings.writes_per_day)
-    if allowed != RateLimits(0, 0):
-        app.add_middleware(RateLimiter, allowed=allowed, clock=clock)
+    limits = RateLimits(settings.rate_limit_per_minute, settings.writes_per_day)
+    if limits != RateLimits(0, 0):
+        app.add_middleware(RateLimiter, limits=limits, clock=clock)
     if settings.auth == "none":
         app.add_middleware(HostGuard, allowed_hosts=settings.allowed_hosts, origins=settings.cors_origins)
     else:
@@ -146,7 +146,7 @@ def _guard(app: FastAPI, settings: Settings, clock: Clock) -> None:
         app.add_middleware(Cors, origins=settings.cors_origins)
 
 
-def _use(app: FastAPI, hub: Hub) -> None:
+def _attach_hub(app: FastAPI, hub: Hub) -> None:
     app.state.hub = hub
     app.state.metrics.watch(hub)
     app.state.hooks = HookService(hub, app.state.metrics)

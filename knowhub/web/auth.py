@@ -9,7 +9,7 @@ from knowhub.core.errors import Forbidden, KnowHubError
 from knowhub.core.request_context import RequestContext, share_nothing_by_default
 from knowhub.identity.decisions import narrow_context
 from knowhub.identity.model import AuthenticatedCaller
-from knowhub.web.middleware import answer_problem
+from knowhub.web.error_responses import ProblemKind, Refusal, answer_refusal
 from knowhub.web.schemas.parts import CallerIds
 
 CALLER = "knowhub.caller"
@@ -18,12 +18,12 @@ API_KEY_HEADER = "X-API-Key"
 _OPEN = frozenset({"/", "/health", "/ready", "/version", "/docs", "/openapi.json"})
 _ASSETS = "/docs/assets/"
 _BEARER = b"bearer "
-_CHALLENGE = ((b"www-authenticate", b"Bearer"),)
-_LATER = ((b"retry-after", b"1"),)
+_CHALLENGE = {"WWW-Authenticate": "Bearer"}
 _MISSING = f"send a key, as `{API_KEY_HEADER}: KEY` or `Authorization: Bearer KEY`"
 # The same text for each case: a caller must not learn which keys exist or existed.
 _INVALID = "this key opens nothing: it is unknown, has expired or was revoked"
 _SEVERAL = "the request brings different keys; send one of them"
+_KEYS_UNREADABLE = Refusal(ProblemKind.UNAVAILABLE, "the keys cannot be read at present")
 _FIRST_STEPS = (
     "nobody can call yet: set KNOWHUB_ROOT_KEY, or make a key on this machine with "
     "`knowhub keys create --role admin --user-id NAME`, for the same data directory"
@@ -48,7 +48,7 @@ class AuthMiddleware:
             return
         sent = _read_keys(scope)
         if len(sent) != 1:
-            await answer_problem(send, scope, (401, "unauthorized", _SEVERAL if sent else _MISSING), _CHALLENGE)
+            await answer_refusal(send, scope, _refuse(_SEVERAL if sent else _MISSING))
             return
         hub: Hub = scope["app"].state.hub
         try:
@@ -56,10 +56,10 @@ class AuthMiddleware:
         except (KnowHubError, OSError) as problem:
             # Without the log, revoked keys are unknown.
             _log.error("keys_unreadable", error=repr(problem))
-            await answer_problem(send, scope, (503, "unavailable", "the keys cannot be read at present"), _LATER)
+            await answer_refusal(send, scope, _KEYS_UNREADABLE)
             return
         if caller is None:
-            await answer_problem(send, scope, (401, "unauthorized", _INVALID), _CHALLENGE)
+            await answer_refusal(send, scope, _refuse(_INVALID))
             return
         scope[CALLER] = caller
         await self._app(scope, receive, send)
@@ -70,7 +70,7 @@ def is_open(path: str) -> bool:
     return path in _OPEN or path.startswith(_ASSETS)
 
 
-def context_of(request: Request, ids: CallerIds) -> RequestContext:
+def make_request_context(request: Request, ids: CallerIds) -> RequestContext:
     """Return the caller: the holder of the key, or without keys whom the context ids name.
 
     Raises Forbidden for ids that are not the key's.
@@ -80,7 +80,7 @@ def context_of(request: Request, ids: CallerIds) -> RequestContext:
         hub: Hub = request.app.state.hub
         if hub.settings.auth != "none":
             raise Forbidden("this route knows of no caller; it answers nothing that is anybody's")
-        return ids.context(hub.default_owner)
+        return ids.to_context(hub.default_owner)
     return narrow_context(caller, ids.get_ids(), ids.account if "account" in ids.model_fields_set else None)
 
 
@@ -98,7 +98,7 @@ def name_caller(scope: Scope) -> str | None:
 
 def make_local_context(hub: Hub, ids: CallerIds) -> RequestContext:
     """Return the caller on the machine itself. Where keys are required, it shares nothing by default."""
-    ctx = ids.context(hub.default_owner)
+    ctx = ids.to_context(hub.default_owner)
     return ctx if hub.settings.auth == "none" else share_nothing_by_default(ctx)
 
 
@@ -115,6 +115,10 @@ async def log_first_steps(hub: Hub) -> None:
     """Log how to create a key if there is none yet."""
     if hub.settings.auth == "api-key" and not await hub.identity.can_anybody_call():
         _log.warning("no_key_yet", detail=_FIRST_STEPS)
+
+
+def _refuse(detail: str) -> Refusal:
+    return Refusal(ProblemKind.UNAUTHORIZED, detail, _CHALLENGE)
 
 
 def _read_keys(scope: Scope) -> set[bytes]:

@@ -1,10 +1,12 @@
 """The one place that knows statuses: failures become RFC 9457 `application/problem+json`, those of MCP JSON-RPC."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
+from dataclasses import field as dataclass_field
+from enum import Enum
 from http import HTTPStatus
 from math import ceil
-from typing import Any
+from typing import Any, Final
 
 import orjson
 from starlette.applications import Starlette
@@ -12,35 +14,76 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Match, Route
+from starlette.types import Scope, Send
 
 from knowhub.core import errors
 from knowhub.web import json_rpc
 from knowhub.web.parsing import MalformedJson
 
-_KINDS: Sequence[tuple[type[errors.KnowHubError], HTTPStatus, str]] = (
-    (errors.InvalidInput, HTTPStatus.UNPROCESSABLE_ENTITY, "invalid-input"),
-    (errors.NotFound, HTTPStatus.NOT_FOUND, "not-found"),
-    (errors.Forbidden, HTTPStatus.FORBIDDEN, "forbidden"),
-    (errors.VersionConflict, HTTPStatus.CONFLICT, "version-conflict"),
-    (errors.Conflict, HTTPStatus.CONFLICT, "conflict"),
-    (errors.TooLarge, HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "too-large"),
-    (errors.TooManyRequests, HTTPStatus.TOO_MANY_REQUESTS, "too-many-requests"),
-    (errors.StorageFull, HTTPStatus.INSUFFICIENT_STORAGE, "storage-full"),
-    (errors.Unavailable, HTTPStatus.SERVICE_UNAVAILABLE, "unavailable"),
+
+class ProblemKind(Enum):
+    """The kinds of problems: how their `type` ends, and their status."""
+
+    MALFORMED_REQUEST = ("malformed-request", 400)
+    MALFORMED_JSON = ("malformed-json", 400)
+    UNAUTHORIZED = ("unauthorized", 401)
+    FORBIDDEN = ("forbidden", 403)
+    NOT_FOUND = ("not-found", 404)
+    METHOD_NOT_ALLOWED = ("method-not-allowed", 405)
+    REQUEST_TIMEOUT = ("request-timeout", 408)
+    VERSION_CONFLICT = ("version-conflict", 409)
+    CONFLICT = ("conflict", 409)
+    TOO_LARGE = ("too-large", 413)
+    UNSUPPORTED_MEDIA_TYPE = ("unsupported-media-type", 415)
+    INVALID_INPUT = ("invalid-input", 422)
+    TOO_MANY_REQUESTS = ("too-many-requests", 429)
+    HEADERS_TOO_LARGE = ("headers-too-large", 431)
+    INTERNAL_ERROR = ("internal-error", 500)
+    UNAVAILABLE = ("unavailable", 503)
+    STORAGE_FULL = ("storage-full", 507)
+
+    def __init__(self, slug: str, status: int) -> None:
+        self.slug = slug
+        self.status = status
+
+
+# The first that fits: a version conflict is a conflict too.
+_KIND_OF_ERROR: Final[Sequence[tuple[type[errors.KnowHubError], ProblemKind]]] = (
+    (errors.InvalidInput, ProblemKind.INVALID_INPUT),
+    (errors.NotFound, ProblemKind.NOT_FOUND),
+    (errors.Forbidden, ProblemKind.FORBIDDEN),
+    (errors.VersionConflict, ProblemKind.VERSION_CONFLICT),
+    (errors.Conflict, ProblemKind.CONFLICT),
+    (errors.TooLarge, ProblemKind.TOO_LARGE),
+    (errors.TooManyRequests, ProblemKind.TOO_MANY_REQUESTS),
+    (errors.StorageFull, ProblemKind.STORAGE_FULL),
+    (errors.Unavailable, ProblemKind.UNAVAILABLE),
 )
-_TITLES = {413: "Content Too Large", 422: "Unprocessable Content"}
+_TRIED_AGAIN: Final = (ProblemKind.TOO_MANY_REQUESTS, ProblemKind.UNAVAILABLE, ProblemKind.STORAGE_FULL)
+_RETRY_AFTER: Final = "Retry-After"
+_TITLES: Final = {413: "Content Too Large", 422: "Unprocessable Content"}
 
 
-def problem(
-    status: int, kind: str, detail: str, path: str, extra: Mapping[str, Any] | None = None
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Why a request is refused before its route runs. `field` is what is wrong with it, where the status is 422."""
+
+    kind: ProblemKind
+    detail: str
+    headers: Mapping[str, str] = dataclass_field(default_factory=dict)
+    field: str = "body"
+
+
+def make_problem(
+    kind: ProblemKind, detail: str, path: str, extra: Mapping[str, Any] | None = None
 ) -> tuple[bytes, str]:
     """Return the body and media type of an error. MCP has a form of its own: its clients show no other."""
     if json_rpc.is_mcp(path):
-        return orjson.dumps(json_rpc.make_refusal(status, detail, (extra or {}).get("id"))), "application/json"
+        return orjson.dumps(json_rpc.make_refusal(kind.status, detail, (extra or {}).get("id"))), "application/json"
     body = {
-        "type": f"urn:knowhub:problem:{kind}",
-        "title": title_of(status),
-        "status": status,
+        "type": f"urn:knowhub:problem:{kind.slug}",
+        "title": get_title(kind.status),
+        "status": kind.status,
         "detail": detail,
         # A path may hold half a surrogate pair, which is no JSON text.
         "instance": path.encode("utf-8", "replace").decode(),
@@ -49,9 +92,19 @@ def problem(
     return orjson.dumps(body, default=str), "application/problem+json"
 
 
-def title_of(status: int) -> str:
+def get_title(status: int) -> str:
     """Return the name of a status; Python 3.11 knows older names of two."""
     return _TITLES.get(status, HTTPStatus(status).phrase)
+
+
+async def answer_refusal(send: Send, scope: Scope, refusal: Refusal, rpc_id: str | int | None = None) -> None:
+    """Answer a request before any route sees it. `rpc_id` is the id of a request to MCP."""
+    extra: dict[str, Any] = {} if rpc_id is None else {"id": rpc_id}
+    if refusal.kind is ProblemKind.INVALID_INPUT:
+        extra["errors"] = [{"field": refusal.field, "message": refusal.detail}]
+    response = _make_response(scope["path"], refusal.kind, refusal.detail, extra, refusal.headers)
+    await send({"type": "http.response.start", "status": response.status_code, "headers": response.raw_headers})
+    await send({"type": "http.response.body", "body": response.body})
 
 
 def install(app: Starlette, routes: Sequence[Route]) -> None:
@@ -62,38 +115,32 @@ def install(app: Starlette, routes: Sequence[Route]) -> None:
 
     async def handle_known(request: Request, error: Exception) -> Response:
         assert isinstance(error, errors.KnowHubError)  # noqa: S101 -- Starlette's handlers are typed for any exception
-        status, kind = next((status, kind) for cls, status, kind in _KINDS if isinstance(error, cls))
+        kind = next(kind for cls, kind in _KIND_OF_ERROR if isinstance(error, cls))
         extra = dict(error.extra)
         if isinstance(error, errors.InvalidInput):
             extra["errors"] = [asdict(field_error) for field_error in error.errors]
-        headers = {"Retry-After": str(ceil(error.retry_after_s))} if isinstance(error, errors.TooManyRequests) else None
-        return _response(request, status, kind, error.detail, extra, headers)
+        headers = {_RETRY_AFTER: str(ceil(error.retry_after_s))} if isinstance(error, errors.TooManyRequests) else {}
+        return _make_response(request.scope["path"], kind, error.detail, extra, headers)
 
     async def handle_malformed(request: Request, error: Exception) -> Response:
         extra = {"errors": [{"field": "body", "message": str(error)}]}
-        return _response(request, 400, "malformed-json", "the body is not JSON", extra)
+        return _make_response(request.scope["path"], ProblemKind.MALFORMED_JSON, "the body is not JSON", extra)
 
-    async def http(request: Request, error: Exception) -> Response:
+    async def handle_unrouted(request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)  # noqa: S101 -- as above
         return _answer_unrouted(routes, request, error)
 
     app.add_exception_handler(errors.KnowHubError, handle_known)
     app.add_exception_handler(MalformedJson, handle_malformed)
-    app.add_exception_handler(HTTPException, http)
+    app.add_exception_handler(HTTPException, handle_unrouted)
 
 
-def _response(
-    request: Request,
-    status: int,
-    kind: str,
-    detail: str,
-    extra: Mapping[str, Any],
-    headers: Mapping[str, str] | None = None,
+def _make_response(
+    path: str, kind: ProblemKind, detail: str, extra: Mapping[str, Any], headers: Mapping[str, str] | None = None
 ) -> Response:
-    body, media_type = problem(status, kind, detail, request.scope["path"], extra)
-    if status in (HTTPStatus.SERVICE_UNAVAILABLE, HTTPStatus.INSUFFICIENT_STORAGE, HTTPStatus.TOO_MANY_REQUESTS):
-        headers = {"Retry-After": "1", **(headers or {})}
-    return Response(body, status, headers, media_type)
+    body, media_type = make_problem(kind, detail, path, extra)
+    retry = {_RETRY_AFTER: "1"} if kind in _TRIED_AGAIN else {}
+    return Response(body, kind.status, {**retry, **(headers or {})}, media_type)
 
 
 def _answer_unrouted(routes: Sequence[Route], request: Request, error: HTTPException) -> Response:
@@ -106,8 +153,8 @@ def _answer_unrouted(routes: Sequence[Route], request: Request, error: HTTPExcep
     elif status == HTTPStatus.METHOD_NOT_ALLOWED:
         headers["Allow"] = ", ".join(_list_methods(routes, request))
         detail = f"{request.method} is not one of {headers['Allow']}"
-    kind = HTTPStatus(status).name.lower().replace("_", "-")
-    return _response(request, status, kind, detail, {}, headers)
+    kind = next(kind for kind in ProblemKind if kind.status == status)
+    return _make_response(request.scope["path"], kind, detail, {}, headers)
 
 
 def _is_unknown_verb(request: Request) -> bool:

@@ -5,17 +5,16 @@ import re
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
-from http import HTTPStatus
 from typing import Any, Final
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
-from knowhub.web.error_responses import problem
-from knowhub.web.middleware import READING
+from knowhub.web.error_responses import ProblemKind, get_title, make_problem
+from knowhub.web.middleware import SAFE_METHODS
 from knowhub.web.request_guard import HAS_ARRIVED
 
 _REQUEST_LINE: Final = re.compile(rb"[A-Z]{1,20} (/[^ \r\n]*) HTTP/1\.[01]\r\n")
-_AS_TYPED: Final = [bytes([byte]) if byte < 0x80 else b"%%%02X" % byte for byte in range(256)]  # noqa: PLR2004 -- ASCII
+_PERCENT_ENCODED: Final = [bytes([byte]) if byte < 0x80 else b"%%%02X" % byte for byte in range(256)]  # noqa: PLR2004 -- ASCII
 # Requests that a client may send before the first of them is answered. Each takes some kB.
 MAX_SENT_AHEAD: Final = 100
 # How long, and how much, is read of a client that goes on sending: it would not see an answer on a closed connection.
@@ -36,12 +35,13 @@ _SENT_AHEAD: Final = f"at most {MAX_SENT_AHEAD} requests may be sent on a connec
 class HeadLimits:
     """How large the head of a request may be: bytes of request line and headers together, and how many headers.
 
-    The same holds for what a chunked body has beside its data, such as trailers. `arrival_s` is how long it may take.
+    The same holds for what a chunked body has beside its data, such as trailers. `arrival_timeout_s` is how long all
+    of it may take.
     """
 
     max_bytes: int
     max_fields: int
-    arrival_s: float
+    arrival_timeout_s: float
 
 
 class DiscardQueue:
@@ -90,7 +90,7 @@ class HttpProtocol(HttpToolsProtocol):
         self._is_in_body = False
         self._deadline: asyncio.TimerHandle | None = None
         # What a callback below found wrong; the parser itself knows only that it cannot read on.
-        self._fault: tuple[int, str, str] = (400, "malformed-request", _UNREADABLE)
+        self._fault: tuple[ProblemKind, str] = (ProblemKind.MALFORMED_REQUEST, _UNREADABLE)
         self._is_refused = False
         self._discarded_bytes = 0
 
@@ -103,7 +103,8 @@ class HttpProtocol(HttpToolsProtocol):
         while start < len(data) and not self._is_refused:
             room = self._limits.max_bytes - self._pending_bytes
             if room <= 0:
-                self._refuse(431, "headers-too-large", f"{_HEAD} has at most {self._limits.max_bytes} bytes")
+                detail = f"{_HEAD} has at most {self._limits.max_bytes} bytes"
+                self._refuse(ProblemKind.HEADERS_TOO_LARGE, detail)
                 break
             piece = data[start : start + room]
             start += len(piece)
@@ -112,11 +113,11 @@ class HttpProtocol(HttpToolsProtocol):
         if self._is_refused:
             self._discard(len(data) - start)
         elif self._is_in_head and self._pending_bytes and self._deadline is None:
-            self._deadline = self.loop.call_later(self._limits.arrival_s, self._give_up)
+            self._deadline = self.loop.call_later(self._limits.arrival_timeout_s, self._handle_deadline)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Forget the connection."""
-        self._stop_waiting()
+        self._cancel_deadline()
         super().connection_lost(exc)
 
     def shutdown(self) -> None:
@@ -135,7 +136,7 @@ class HttpProtocol(HttpToolsProtocol):
     def on_message_begin(self) -> None:
         """Begin a request."""
         if len(self.pipeline) >= MAX_SENT_AHEAD:
-            self._fault = (400, "malformed-request", _SENT_AHEAD)
+            self._fault = (ProblemKind.MALFORMED_REQUEST, _SENT_AHEAD)
             raise ValueError(_SENT_AHEAD)
         super().on_message_begin()
         self._fields = self._discarded_bytes = 0
@@ -146,7 +147,7 @@ class HttpProtocol(HttpToolsProtocol):
         self._fields += 1
         if self._fields > self._limits.max_fields:
             detail = f"a request has at most {self._limits.max_fields} headers"
-            self._fault = (431, "headers-too-large", detail)
+            self._fault = (ProblemKind.HEADERS_TOO_LARGE, detail)
             raise ValueError(detail)
         if self._is_in_head:
             super().on_header(name, value)
@@ -155,7 +156,7 @@ class HttpProtocol(HttpToolsProtocol):
         """Hand the request to the app."""
         self._pending_bytes = 0
         self._is_in_head, self._is_in_body = False, True
-        self._stop_waiting()
+        self._cancel_deadline()
         super().on_headers_complete()
 
     def on_chunk_header(self) -> None:
@@ -165,7 +166,7 @@ class HttpProtocol(HttpToolsProtocol):
     def on_body(self, body: bytes) -> None:
         """Take in data of a body; throw it away where nobody reads it, or where its request is answered already."""
         self._pending_bytes = 0
-        if self.cycle.response_complete or self.cycle.scope["method"] in READING:
+        if self.cycle.response_complete or self.cycle.scope["method"] in SAFE_METHODS:
             self._discard(len(body))
         else:
             super().on_body(body)
@@ -179,23 +180,24 @@ class HttpProtocol(HttpToolsProtocol):
 
     # Refusals.
 
-    def _give_up(self) -> None:
+    def _handle_deadline(self) -> None:
         cycle: RequestResponseCycle | None = self.cycle
         if cycle is not None and not cycle.response_complete:
             # Nothing is read on while another request is answered, which may take longer.
-            self._deadline = self.loop.call_later(self._limits.arrival_s, self._give_up)
+            self._deadline = self.loop.call_later(self._limits.arrival_timeout_s, self._handle_deadline)
             return
-        self._refuse(408, "request-timeout", f"{_HEAD} must arrive within {self._limits.arrival_s:g} seconds")
+        detail = f"{_HEAD} must arrive within {self._limits.arrival_timeout_s:g} seconds"
+        self._refuse(ProblemKind.REQUEST_TIMEOUT, detail)
 
-    def _refuse(self, status: int, kind: str, detail: str) -> None:
+    def _refuse(self, kind: ProblemKind, detail: str) -> None:
         """Answer that the request is not read, and hang up; what the client still sends is thrown away for a moment."""
         self._is_refused = True
-        self._stop_waiting()
+        self._cancel_deadline()
         if self.transport.is_closing():
             return
         cycle: RequestResponseCycle | None = self.cycle
         if cycle is None or cycle.response_complete or not cycle.response_started:
-            self.transport.write(self._answer(status, kind, detail))
+            self.transport.write(self._answer(kind, detail))
         if cycle is not None and not cycle.response_complete:
             # Nobody reads on: the rest of this request, or of one before it, is not to be had.
             cycle.disconnected = True
@@ -203,11 +205,10 @@ class HttpProtocol(HttpToolsProtocol):
         self.transport.write_eof()
         self.loop.call_later(_LINGER_S, self.transport.close)
 
-    def _answer(self, status: int, kind: str, detail: str) -> bytes:
-        body, media_type = problem(status, kind, detail, "")
-        phrase = HTTPStatus(status).phrase.encode()
+    def _answer(self, kind: ProblemKind, detail: str) -> bytes:
+        body, media_type = make_problem(kind, detail, "")
         head = [
-            b"HTTP/1.1 %d %s" % (status, phrase),
+            b"HTTP/1.1 %d %s" % (kind.status, get_title(kind.status).encode()),
             *(b"%s: %s" % header for header in self.server_state.default_headers),
             b"content-type: " + media_type.encode(),
             b"content-length: %d" % len(body),
@@ -223,7 +224,7 @@ class HttpProtocol(HttpToolsProtocol):
             self.flow.pause_reading()
             self._discard_queue.read_later(self.flow.resume_reading)
 
-    def _stop_waiting(self) -> None:
+    def _cancel_deadline(self) -> None:
         if self._deadline is not None:
             self._deadline.cancel()
             self._deadline = None
@@ -234,4 +235,4 @@ def _encode_address(data: bytes) -> bytes:
     if line is None:
         return data
     start, end = line.span(1)
-    return data[:start] + b"".join(map(_AS_TYPED.__getitem__, line[1])) + data[end:]
+    return data[:start] + b"".join(map(_PERCENT_ENCODED.__getitem__, line[1])) + data[end:]

@@ -12,11 +12,12 @@ from knowhub.core.allowances import Allowance, DailyCounts, TokenBuckets
 from knowhub.core.clock import Clock
 from knowhub.core.errors import TooManyRequests
 from knowhub.web.auth import name_caller
+from knowhub.web.error_responses import ProblemKind, Refusal, answer_refusal
 from knowhub.web.json_rpc import COUNT_WRITE
 from knowhub.web.json_rpc import PATH as MCP_PATH
-from knowhub.web.middleware import READING, answer_problem
+from knowhub.web.middleware import SAFE_METHODS
 
-_LIMITED = "/api/"
+_LIMITED_PREFIX = "/api/"
 _MINUTE_S = 60.0
 _REQUESTS = "a caller may ask {} times a minute here"
 _WRITES = "a caller may write {} times a day (UTC) here"
@@ -40,10 +41,10 @@ class RateLimiter:
     """
 
     def __init__(
-        self, app: ASGIApp, allowed: RateLimits, clock: Clock, seconds: Callable[[], float] = time.monotonic
+        self, app: ASGIApp, limits: RateLimits, clock: Clock, seconds: Callable[[], float] = time.monotonic
     ) -> None:
         self._app = app
-        per_minute, per_day = allowed.requests_per_minute, allowed.writes_per_day
+        per_minute, per_day = limits.requests_per_minute, limits.writes_per_day
         self._requests = TokenBuckets(per_minute, _MINUTE_S, seconds) if per_minute else None
         self._writes = DailyCounts(per_day, clock.now) if per_day else None
 
@@ -53,33 +54,33 @@ class RateLimiter:
             await self._app(scope, receive, send)
             return
         path = scope["path"]
-        if not (path.startswith(_LIMITED) or path == MCP_PATH):
+        if not (path.startswith(_LIMITED_PREFIX) or path == MCP_PATH):
             await self._app(scope, receive, send)
             return
-        who = name_caller(scope)
-        if who is not None:
-            is_write = scope["method"] not in READING and path != MCP_PATH
-            refused = await self._refuse(who, is_write=is_write)
+        caller = name_caller(scope)
+        if caller is not None:
+            is_write = scope["method"] not in SAFE_METHODS and path != MCP_PATH
+            refused = await self._refuse(caller, is_write=is_write)
             if refused is not None:
                 detail, wait_s = refused
-                headers = ((b"retry-after", b"%d" % math.ceil(wait_s)),)
-                await answer_problem(send, scope, (429, "too-many-requests", detail), headers)
+                headers = {"Retry-After": str(math.ceil(wait_s))}
+                await answer_refusal(send, scope, Refusal(ProblemKind.TOO_MANY_REQUESTS, detail, headers))
                 return
-            scope[COUNT_WRITE] = partial(self._count_write, who)
+            scope[COUNT_WRITE] = partial(self._count_write, caller)
         await self._app(scope, receive, send)
 
-    async def _count_write(self, who: str) -> None:
-        wait_s = 0.0 if self._writes is None else await self._writes.take(who)
+    async def _count_write(self, caller: str) -> None:
+        wait_s = 0.0 if self._writes is None else await self._writes.take(caller)
         if self._writes is not None and wait_s > 0:
             raise TooManyRequests(_WRITES.format(self._writes.limit), wait_s)
 
-    async def _refuse(self, who: str, *, is_write: bool) -> tuple[str, float] | None:
+    async def _refuse(self, caller: str, *, is_write: bool) -> tuple[str, float] | None:
         """Count one request; return why it is refused and for how long, or None."""
         limits: list[tuple[Allowance | None, str]] = [(self._requests, _REQUESTS)]
         if is_write:
             limits.append((self._writes, _WRITES))
         for allowance, text in limits:
-            wait_s = 0.0 if allowance is None else await allowance.take(who)
+            wait_s = 0.0 if allowance is None else await allowance.take(caller)
             if allowance is not None and wait_s > 0:
                 return text.format(allowance.limit), wait_s
         return None

@@ -1,23 +1,22 @@
 """The ASGI middleware before every route: ids and failures of requests, hosts and origins, CORS, how many at once."""
 
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from ipaddress import ip_address
-from typing import Any
 from urllib.parse import urlsplit
 
 import structlog
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from knowhub.core.ids import Ids
-from knowhub.web.error_responses import problem
+from knowhub.web.error_responses import ProblemKind, Refusal, answer_refusal
 
 # Replaces a header that came twice with two values; no host has this name.
 _TWO_VALUES = b"two different ones"
 _MAX_REQUEST_ID_CHARS = 200
 _CLIENT_LEFT = 499
-READING = ("GET", "HEAD", "OPTIONS", "TRACE")
+SAFE_METHODS = ("GET", "HEAD", "OPTIONS", "TRACE")
 # A browser also sends `same-origin`, and `none` for a typed address.
 _FOREIGN = frozenset({b"cross-site", b"same-site"})
 _FOREIGN_PAGE = (
@@ -32,10 +31,10 @@ _VARY = (b"vary", b"Origin")
 _ANYWHERE = ((b"x-content-type-options", b"nosniff"), (b"referrer-policy", b"no-referrer"))
 # An answer is for its caller: no cache may store it.
 _API = (*_ANYWHERE, (b"cache-control", b"no-store"))
-_UNEXPECTED = (500, "internal-error", "something failed that should not; it was logged")
+_UNEXPECTED = Refusal(ProblemKind.INTERNAL_ERROR, "something failed that should not; it was logged")
 # An operator must see the state of a server that is at its limit.
 _ALWAYS = frozenset({"/health", "/ready", "/metrics"})
-_FULL = (503, "unavailable", "this hub answers as many requests at once as it may; try again")
+_FULL = Refusal(ProblemKind.UNAVAILABLE, "this hub answers as many requests at once as it may; try again")
 
 _log = structlog.get_logger("knowhub.web")
 
@@ -60,7 +59,7 @@ class RequestIdMiddleware:
         started = time.perf_counter()
         status = _CLIENT_LEFT
 
-        async def send_framed(message: Message) -> None:
+        async def send_with_headers(message: Message) -> None:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
@@ -72,12 +71,12 @@ class RequestIdMiddleware:
             await send(message)
 
         try:
-            await self._app(scope, receive, send_framed)
+            await self._app(scope, receive, send_with_headers)
         except Exception as error:
-            names = {"path": scope["path"], "request_id": request_id.decode()}
-            _log.error("unexpected_error", **names, error=repr(error), exc_info=error)
+            request = {"path": scope["path"], "request_id": request_id.decode()}
+            _log.error("unexpected_error", **request, error=repr(error), exc_info=error)
             if status == _CLIENT_LEFT:
-                await answer_problem(send_framed, scope, _UNEXPECTED)
+                await answer_refusal(send_with_headers, scope, _UNEXPECTED)
             status = 500
             raise
         finally:
@@ -92,7 +91,7 @@ class HostGuard:
         self._allowed = frozenset(allowed_hosts)
         self._origins = frozenset(origins)
         # Enough for every honest caller.
-        self._find_refusal = lru_cache(maxsize=1000)(self._check)
+        self._find_refusal = lru_cache(maxsize=1000)(self._check_host_and_origin)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request, or refuse it with 403."""
@@ -113,18 +112,18 @@ class HostGuard:
             # An image or a link names no origin. Its page reads no answer, but a reveal would be logged and counted.
             refusal = _FOREIGN_PAGE
         if refusal is not None:
-            await answer_problem(send, scope, (403, "forbidden", refusal))
+            await answer_refusal(send, scope, Refusal(ProblemKind.FORBIDDEN, refusal))
             return
         await self._app(scope, receive, send)
 
-    def _check(self, sent_host: bytes | None, sent_origin: bytes | None) -> str | None:
-        host, origin = _text(sent_host), _text(sent_origin)
-        name, port = _host_and_port(f"//{host}") if host else (None, None)
+    def _check_host_and_origin(self, sent_host: bytes | None, sent_origin: bytes | None) -> str | None:
+        host, origin = _decode_header(sent_host), _decode_header(sent_origin)
+        name, port = _split_host(f"//{host}") if host else (None, None)
         if name is None or not (is_loopback(name) or name in self._allowed or host in self._allowed):
             return f"this hub does not answer for host {host!r}; name it in KNOWHUB_ALLOWED_HOSTS if it should"
         if origin is None or origin in self._origins:
             return None
-        origin_name, origin_port = _host_and_port(origin)
+        origin_name, origin_port = _split_host(origin)
         same = origin_name is not None and (
             (origin_name == name and origin_port == port)
             or (is_loopback(origin_name) and is_loopback(name) and origin_port == port)
@@ -151,31 +150,31 @@ class Cors:
             return
         headers = dict(scope["headers"])
         origin = headers.get(b"origin")
-        marks = [_VARY]
+        cors_headers = [_VARY]
         if origin in self._origins and origin is not None:
-            marks = [
+            cors_headers = [
                 _VARY,
                 (b"access-control-allow-origin", origin),
                 (b"access-control-expose-headers", _ANSWER_HEADERS),
             ]
             if scope["method"] == "OPTIONS" and b"access-control-request-method" in headers:
-                await _answer_preflight(send, marks)
+                await _answer_preflight(send, cors_headers)
                 return
 
-        async def send_marked(message: Message) -> None:
+        async def send_with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
-                message["headers"] = [*message["headers"], *marks]
+                message["headers"] = [*message["headers"], *cors_headers]
             await send(message)
 
-        await self._app(scope, receive, send_marked)
+        await self._app(scope, receive, send_with_headers)
 
 
 class ConcurrencyLimit:
     """Answers a limited number of requests at a time. It refuses others at once: waiting, they would hold memory."""
 
-    def __init__(self, app: ASGIApp, most: int) -> None:
+    def __init__(self, app: ASGIApp, max_running: int) -> None:
         self._app = app
-        self._most = most
+        self._max_running = max_running
         self._running = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -183,8 +182,8 @@ class ConcurrencyLimit:
         if scope["type"] != "http" or scope["path"] in _ALWAYS:
             await self._app(scope, receive, send)
             return
-        if self._running >= self._most:
-            await answer_problem(send, scope, _FULL, ((b"retry-after", b"1"),))
+        if self._running >= self._max_running:
+            await answer_refusal(send, scope, _FULL)
             return
         self._running += 1
         try:
@@ -193,38 +192,15 @@ class ConcurrencyLimit:
             self._running -= 1
 
 
-async def _answer_preflight(send: Send, marks: list[tuple[bytes, bytes]]) -> None:
-    agreed = [
-        *marks,
+async def _answer_preflight(send: Send, cors_headers: list[tuple[bytes, bytes]]) -> None:
+    headers = [
+        *cors_headers,
         (b"access-control-allow-methods", _METHODS),
         (b"access-control-allow-headers", _REQUEST_HEADERS),
         (b"access-control-max-age", _AN_HOUR_S),
     ]
-    await send({"type": "http.response.start", "status": 204, "headers": agreed})
+    await send({"type": "http.response.start", "status": 204, "headers": headers})
     await send({"type": "http.response.body", "body": b""})
-
-
-async def answer_problem(
-    send: Send,
-    scope: Scope,
-    refusal: tuple[int, str, str],
-    headers: Iterable[tuple[bytes, bytes]] = (),
-    *,
-    field: str = "body",
-    rpc_id: str | int | None = None,
-) -> None:
-    """Answer a request before any route sees it: with a status, the kind of problem and what to do about it.
-
-    `rpc_id` is the id of a request to MCP.
-    """
-    status, kind, detail = refusal
-    extra: dict[str, Any] = {} if rpc_id is None else {"id": rpc_id}
-    if status == 422:  # noqa: PLR2004 -- a status
-        extra["errors"] = [{"field": field, "message": detail}]
-    body, media_type = problem(status, kind, detail, scope["path"], extra)
-    fields = [(b"content-type", media_type.encode()), (b"content-length", str(len(body)).encode()), *headers]
-    await send({"type": "http.response.start", "status": status, "headers": fields})
-    await send({"type": "http.response.body", "body": body})
 
 
 def _sent_request_id(scope: Scope) -> bytes | None:
@@ -234,7 +210,7 @@ def _sent_request_id(scope: Scope) -> bytes | None:
     return None
 
 
-def _host_and_port(url: str) -> tuple[str | None, int | None]:
+def _split_host(url: str) -> tuple[str | None, int | None]:
     try:
         parts = urlsplit(url)
         return (parts.hostname, parts.port) if parts.hostname else (None, None)
@@ -257,5 +233,5 @@ def is_loopback(name: str) -> bool:
         return False
 
 
-def _text(value: bytes | None) -> str | None:
+def _decode_header(value: bytes | None) -> str | None:
     return None if value is None else value.decode("latin-1").lower()

@@ -11,10 +11,10 @@ from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue, models_jso
 from pydantic_core import core_schema
 
 from knowhub.web.auth import API_KEY_HEADER, is_open
-from knowhub.web.error_responses import title_of
-from knowhub.web.openapi_examples import example_of, problem_example
+from knowhub.web.error_responses import get_title
+from knowhub.web.openapi_examples import make_example, make_problem_example
 from knowhub.web.request_guard import NDJSON
-from knowhub.web.route import DeclaredAnswer, EditCall, Route, Routes, TextAnswer, WriteCall
+from knowhub.web.route import EditCall, Route, Routes, TextAnswer, WriteCall
 from knowhub.web.schemas.parts import Problem
 
 _PROBLEM_TEXTS = {
@@ -82,9 +82,9 @@ _QUERY_PARAMETERS = {
 }
 _HEADERS = {
     "X-Request-ID": "The id of the request, as it was sent or new.",
-    "X-Operation-Id": "The operation that this write made.",
+    "X-Operation-Id": "The operation that this write made, if it made one.",
     "ETag": "The version of the row, in quotes.",
-    "Location": "The path of the new row.",
+    "Location": "The path of the row.",
     "Retry-After": "Seconds to wait before the next try.",
 }
 _TEXT = {"type": "string"}
@@ -93,7 +93,8 @@ _FILE = {"type": "string", "format": "binary"}
 
 _COMPONENT = "#/components/schemas/{model}"
 _ERRORS = (401, 403, 429, 431, 503)
-_ERRORS_OF_WRITES = (400, 408, 409, 413, 415, 422, 507)
+_ERRORS_OF_BODIES = (400, 408, 413, 415, 422)
+_ERRORS_OF_WRITES = (409, 507)
 
 
 class _ModelSchemas(GenerateJsonSchema):
@@ -127,12 +128,14 @@ def install(app: FastAPI, groups: Sequence[Routes]) -> None:
 
 def list_errors(route: Route) -> set[int]:
     """Return the statuses of the errors that a route can answer."""
-    statuses = {*_ERRORS, *route.declared.get("errors", ())}
+    statuses = {*_ERRORS, *route.options.get("errors", ())}
     if route.keywords_in_path:
         # A name may be that of several keywords.
         statuses.add(409)
-    if route.method != "GET":
+    if _is_write(route):
         statuses.update(_ERRORS_OF_WRITES)
+    if route.method != "GET":
+        statuses.update(_ERRORS_OF_BODIES)
     elif route.call is not None:
         statuses.add(HTTPStatus.UNPROCESSABLE_ENTITY)
     if route.param_convertors:
@@ -140,6 +143,30 @@ def list_errors(route: Route) -> set[int]:
     if is_open(route.path):
         statuses.remove(HTTPStatus.UNAUTHORIZED)
     return statuses
+
+
+def _is_write(route: Route) -> bool:
+    """Return whether a route may write."""
+    return route.method != "GET" and not route.options.get("is_read_only", False)
+
+
+def list_headers(route: Route, status: int) -> Sequence[str]:
+    """List the headers of a successful answer, beside those of all answers.
+
+    They follow from the answer's model: a write with an `operation_id` names it in a header too, a row with a `version`
+    has it as `ETag`, and a route that creates such a row says where it is.
+    """
+    options = route.options.get("headers", {})
+    if status in options:
+        return options[status]
+    answer = route.answers[status]
+    fields = {} if isinstance(answer, TextAnswer) else answer.model.model_fields
+    has_version = "version" in fields and fields["version"].annotation is int
+    return [
+        *(["X-Operation-Id"] if "operation_id" in fields and _is_write(route) else []),
+        *(["ETag"] if has_version else []),
+        *(["Location"] if has_version and HTTPStatus.CREATED in route.answers else []),
+    ]
 
 
 def _build(app: FastAPI, groups: Sequence[Routes]) -> dict[str, Any]:
@@ -169,11 +196,11 @@ def _build(app: FastAPI, groups: Sequence[Routes]) -> dict[str, Any]:
 def _describe_models(routes: Sequence[Route]) -> dict[str, Any]:
     models: dict[type[BaseModel], None] = {Problem: None}
     for route in routes:
-        if route.body is not None and route.declared.get("examples"):
+        if route.body is not None and route.options.get("examples"):
             models[route.body] = None
         for answer in route.answers.values():
             if not isinstance(answer, TextAnswer):
-                models[answer[0] if isinstance(answer, tuple) else answer] = None
+                models[answer.model] = None
     _, schema = models_json_schema(
         [(model, "validation") for model in models], ref_template=_COMPONENT, schema_generator=_ModelSchemas
     )
@@ -183,17 +210,17 @@ def _describe_models(routes: Sequence[Route]) -> dict[str, Any]:
 
 def _describe_route(route: Route, schemas: Mapping[str, Any]) -> dict[str, Any]:
     operation: dict[str, Any] = {
-        "tags": [route.declared["tag"]],
-        "summary": route.declared["summary"],
+        "tags": [route.options["tag"]],
+        "summary": route.options["summary"],
         "description": inspect.getdoc(route.endpoint),
         "operationId": route.name,
         "responses": {str(status): _describe_problem(status) for status in sorted(list_errors(route))},
     }
-    for status, answer in route.answers.items():
-        operation["responses"][str(status)] = _describe_answer(route, status, answer, schemas)
+    for status in route.answers:
+        operation["responses"][str(status)] = _describe_answer(route, status, schemas)
     if parameters := _describe_parameters(route):
         operation["parameters"] = parameters
-    if examples := route.declared.get("examples"):
+    if examples := route.options.get("examples"):
         operation["requestBody"] = _describe_body(route, examples)
     if is_open(route.path):
         operation["security"] = []
@@ -237,35 +264,25 @@ def _describe_body(route: Route, examples: Mapping[str, Any]) -> dict[str, Any]:
         schema = {**_FILE, "description": "A file as it is; JSON lines have an object a line."}
         return {"content": {NDJSON[0]: {"schema": schema, "examples": cases}}, "required": True}
     content = {"application/json": {"schema": _refer_to(route.body), "examples": cases}}
-    return {"content": content, "required": not route.declared.get("is_body_optional", False)}
+    return {"content": content, "required": not route.options.get("is_body_optional", False)}
 
 
-def _describe_answer(
-    route: Route,
-    status: int,
-    answer: DeclaredAnswer,
-    schemas: Mapping[str, Any],
-) -> dict[str, Any]:
-    is_write = route.method != "GET"
-    names = ["X-Request-ID"]
-    if status < HTTPStatus.BAD_REQUEST:
-        names += ["X-Operation-Id"] if is_write else ["ETag"] if route.param_convertors else []
-    if status == HTTPStatus.CREATED:
-        names.append("Location")
+def _describe_answer(route: Route, status: int, schemas: Mapping[str, Any]) -> dict[str, Any]:
+    answer = route.answers[status]
+    headers = _describe_headers(status, ["X-Request-ID", *list_headers(route, status)])
     if isinstance(answer, TextAnswer):
         content: dict[str, Any] = {
             media_type: {"schema": _FILE if answer.is_file else _TEXT} for media_type in answer.media_types
         }
-        return {"description": answer.description, "headers": _describe_headers(status, names), "content": content}
-    model, description = answer if isinstance(answer, tuple) else (answer, "Done.")
-    schema = _refer_to(model)
-    content = {"application/json": {"schema": schema, "example": example_of(schema, schemas)}}
-    return {"description": description, "headers": _describe_headers(status, names), "content": content}
+        return {"description": answer.description, "headers": headers, "content": content}
+    schema = _refer_to(answer.model)
+    content = {"application/json": {"schema": schema, "example": make_example(schema, schemas)}}
+    return {"description": answer.description, "headers": headers, "content": content}
 
 
 def _describe_problem(status: int) -> dict[str, Any]:
     text = _PROBLEM_TEXTS[status]
-    example = problem_example(status, title_of(status), text)
+    example = make_problem_example(status, get_title(status), text)
     content = {"application/problem+json": {"schema": _refer_to(Problem), "example": example}}
     return {"description": text, "headers": _describe_headers(status, ["X-Request-ID"]), "content": content}
 

@@ -84,22 +84,22 @@ _ITEMS: Mapping[str, str] = {
 _MOMENTS = ("_at", "valid_from", "valid_to", "timestamp", "since")
 
 
-def example_of(schema: Mapping[str, Any], schemas: Mapping[str, Any], name: str = "", depth: int = 0) -> Any:  # noqa: ANN401 -- any JSON
+def make_example(schema: Mapping[str, Any], schemas: Mapping[str, Any], name: str = "", depth: int = 0) -> Any:  # noqa: ANN401 -- any JSON
     """Return a value that fits a schema of the document. `schemas` are its components, `name` is the field's."""
     reference = schema.get("$ref")
     if reference is not None:
-        return example_of(schemas[reference.rpartition("/")[2]], schemas, name, depth)
+        return make_example(schemas[reference.rpartition("/")[2]], schemas, name, depth)
     for given in ("const", "example"):
         if given in schema:
             return schema[given]
     if chosen := schema.get("examples") or schema.get("enum"):
         return chosen[0]
     if choices := schema.get("anyOf") or schema.get("oneOf"):
-        return example_of(choices[0], schemas, name, depth)
-    return _of_type(schema, schemas, name, depth)
+        return make_example(choices[0], schemas, name, depth)
+    return _make_example_of_type(schema, schemas, name, depth)
 
 
-def problem_example(status: int, title: str, detail: str) -> dict[str, Any]:
+def make_problem_example(status: int, title: str, detail: str) -> dict[str, Any]:
     """Return the body of an error with this status."""
     errors = {"errors": [{"field": "task", "message": "must not be blank"}]} if status == 422 else {}  # noqa: PLR2004 -- a status
     kind = title.lower().replace(" ", "-")
@@ -113,19 +113,19 @@ def problem_example(status: int, title: str, detail: str) -> dict[str, Any]:
     }
 
 
-def _of_type(schema: Mapping[str, Any], schemas: Mapping[str, Any], name: str, depth: int) -> Any:  # noqa: ANN401 -- any JSON
+def _make_example_of_type(schema: Mapping[str, Any], schemas: Mapping[str, Any], name: str, depth: int) -> Any:  # noqa: ANN401 -- any JSON
     kind = schema.get("type", "null")
     if isinstance(kind, list):
         # A type, or null.
         kind = kind[0]
     if kind == "object":
         fields = schema.get("properties", {})
-        return {name: example_of(field, schemas, name, depth + 1) for name, field in fields.items()}
+        return {name: make_example(field, schemas, name, depth + 1) for name, field in fields.items()}
     if kind == "array":
         if depth >= _MAX_DEPTH:
             return []
         item = _ITEMS.get(name)
-        return [item if item is not None else example_of(schema.get("items", {}), schemas, "", depth + 1)]
+        return [item if item is not None else make_example(schema.get("items", {}), schemas, "", depth + 1)]
     if kind == "string":
         return _MOMENT if name.endswith(_MOMENTS) else _TEXTS.get(name, name or "text")
     return {"integer": max(int(schema.get("minimum", 1)), 1), "number": 0.5, "boolean": False}.get(kind)

@@ -1,34 +1,36 @@
-"""Parsing of JSON bodies and queries into their models.
+"""Parsing of JSON bodies and of queries into their models.
 
 FastAPI's own parsing of bodies and queries costs as much as the rest of a request (measured, see docs/decisions.md).
 """
 
 import json
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 from urllib.parse import parse_qsl
 
 import orjson
 from pydantic import BaseModel, ValidationError
 
 from knowhub.core.errors import InvalidInput
-from knowhub.web.json_text import PARSED_WHOLE, list_field_errors, parse_json
+from knowhub.web.json_parsing import PARSED_WHOLE, list_field_errors, parse_json
 from knowhub.web.schemas.parts import CommaSeparated
 
 ModelT = TypeVar("ModelT", bound=BaseModel)
 
+# A larger body is parsed in a thread.
+PARSED_AT_ONCE: Final = 64 * 1024
+_NAMED: Final = 5
+_SEARCHED_BYTES: Final = 256 * 1024
+# Beyond 64 bits there are 19 digits at least; orjson makes such integers floats.
+_LONG_DIGITS: Final = 19
+_LONG_INTEGER: Final = b"0" * _LONG_DIGITS
+_DIGITS_AS_ZEROS: Final = bytes(
+    ord("0") if chr(byte).isascii() and chr(byte).isdigit() else ord(" ") for byte in range(256)
+)
+_INTEGER_BOUND: Final = 2.0**63
+
 
 class MalformedJson(Exception):
     """A body that is not JSON."""
-
-
-PARSED_AT_ONCE = 64 * 1024
-_SEARCHED_BYTES = 256 * 1024
-# Beyond 64 bits there are 19 digits at least; orjson makes such integers floats.
-_LONG_DIGITS = 19
-_LONG_INTEGER = b"0" * _LONG_DIGITS
-_DIGITS_AS_ZEROS = bytes(ord("0") if chr(byte).isascii() and chr(byte).isdigit() else ord(" ") for byte in range(256))
-_INTEGER_BOUND = 2.0**63
-_NAMED = 5
 
 
 def parse_query(raw: bytes, model: type[ModelT]) -> ModelT:
@@ -105,12 +107,12 @@ def _parse_loosely(raw: bytes) -> Any:  # noqa: ANN401 -- any JSON value
     """Parse what is JSON but holds no text or number that could be kept, so that its field can be named."""
     try:
         # As text: of bytes, json would also take UTF-16, in which brackets hide from the depth that is allowed.
-        return json.loads(raw.decode(), parse_int=_integer)
+        return json.loads(raw.decode(), parse_int=_parse_integer)
     except ValueError as problem:
         raise MalformedJson(str(problem)) from None
 
 
-def _integer(digits: str) -> int:
+def _parse_integer(digits: str) -> int:
     # Beyond 64 bits it is refused, whatever it is; Python refuses to convert one of thousands of digits.
     return int(digits[:32])
 

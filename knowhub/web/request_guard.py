@@ -13,9 +13,10 @@ from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from knowhub.web.auth import name_caller
+from knowhub.web.error_responses import ProblemKind, Refusal, answer_refusal
+from knowhub.web.json_limits import JsonLimits, find_excess_in_turns
 from knowhub.web.json_rpc import EDGE_BYTES, is_mcp, read_id
-from knowhub.web.json_text import JsonLimits, find_excess_in_turns
-from knowhub.web.middleware import READING, answer_problem
+from knowhub.web.middleware import SAFE_METHODS
 
 BODY: Final = "knowhub.body"
 BODY_HASH: Final = "knowhub.body_hash"
@@ -56,7 +57,7 @@ class BodyRules:
     large: frozenset[str]
     large_below: tuple[str, ...]
     lines: Mapping[str, Sequence[str]]
-    arrival_s: float
+    arrival_timeout_s: float
 
 
 class RequestGuard:
@@ -69,7 +70,7 @@ class RequestGuard:
     def __init__(self, app: ASGIApp, rules: BodyRules) -> None:
         self._app = app
         self._rules = rules
-        self._held: Counter[str | None] = Counter()
+        self._reserved: Counter[str | None] = Counter()
         self._measuring = asyncio.Lock()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -81,35 +82,34 @@ class RequestGuard:
         if not scope["path"].isprintable() and _CONTROLS.search(scope["path"]):
             await _refuse_path(scope, send)
             return
-        if scope["method"] in READING:
+        if scope["method"] in SAFE_METHODS:
             await self._app(scope, receive, send)
             return
         headers = dict(scope["headers"])
-        share = _Share(self._rules, self._held, name_caller(scope))
+        reservation = _Reservation(self._rules, self._reserved, name_caller(scope))
         buffer = _BodyBuffer()
         try:
-            body = await self._read(scope, headers.get(b"content-length", b""), receive, share, buffer)
+            body = await self._read(scope, headers.get(b"content-length", b""), receive, reservation, buffer)
             if body:
                 await self._check(scope["path"], headers, body)
             # Routes read it here.
             scope[BODY] = body
             if len(body) > _HANDLED_AT_ONCE and b"idempotency-key" in headers:
                 scope[BODY_HASH] = await asyncio.to_thread(sha256, body)
-        except _Refusal as refusal:
+        except _Refused as refused:
             rpc_id = read_id(buffer.beginning, buffer.end) if is_mcp(scope["path"]) else None
-            problem = (refusal.status, refusal.kind, refusal.detail)
-            await answer_problem(send, scope, problem, refusal.headers, rpc_id=rpc_id)
+            await answer_refusal(send, scope, refused.refusal, rpc_id)
         except ClientDisconnect:
             return
         else:
             await self._app(scope, receive, send)
         finally:
-            share.hold(0)
+            reservation.resize(0)
 
     async def _read(
-        self, scope: Scope, announced: bytes, receive: Receive, share: "_Share", body: "_BodyBuffer"
+        self, scope: Scope, announced: bytes, receive: Receive, reservation: "_Reservation", body: "_BodyBuffer"
     ) -> bytes:
-        """Read a body. Raises _Refusal, and ClientDisconnect if it was broken off.
+        """Read a body. Raises _Refused, and ClientDisconnect if it was broken off.
 
         Nothing is held of a body that is too large, or that there is no room for. It is read to its end where the
         connection ends with the answer: a client that is still writing would not see the answer. Where the connection
@@ -120,11 +120,11 @@ class RequestGuard:
         limit = self._rules.batch_bytes if is_large else self._rules.max_bytes
         # A body that is too large is dropped as it comes.
         held = int(announced) if announced.isdigit() and int(announced) <= limit else 0
-        refusal, size = share.hold(held), 0
+        refusal, size = reservation.resize(held), 0
         # A time limit costs as much as the rest of this function.
         has_arrived = scope.get(HAS_ARRIVED, False)
         try:
-            async with nullcontext() if has_arrived else asyncio.timeout(self._rules.arrival_s):
+            async with nullcontext() if has_arrived else asyncio.timeout(self._rules.arrival_timeout_s):
                 while refusal is None or _is_last_request(scope):
                     message = await receive()
                     if message["type"] == "http.disconnect":
@@ -132,38 +132,38 @@ class RequestGuard:
                     piece = message.get("body", b"")
                     size += len(piece)
                     if size <= limit and refusal is None:
-                        refusal = share.hold(max(size, held))
+                        refusal = reservation.resize(max(size, held))
                     body.add(piece)
                     if size > limit or refusal is not None:
                         body.drop()
-                        share.hold(0)
+                        reservation.resize(0)
                     if not message.get("more_body", False) or size > _DRAINED_BYTES:
                         break
         except TimeoutError:
-            detail = f"a request must arrive within {self._rules.arrival_s:g} seconds"
-            raise _Refusal(408, "request-timeout", detail, ((b"connection", b"close"),)) from None
+            detail = f"a request must arrive within {self._rules.arrival_timeout_s:g} seconds"
+            raise _Refused(ProblemKind.REQUEST_TIMEOUT, detail, {"Connection": "close"}) from None
         if refusal is not None:
-            raise _Refusal(503, "unavailable", refusal, ((b"retry-after", b"1"),))
+            raise _Refused(ProblemKind.UNAVAILABLE, refusal)
         if size > limit:
             more = " or more" if size > _DRAINED_BYTES else ""
-            raise _Refusal(413, "too-large", f"a body here is at most {limit} bytes; this has {size}{more}")
+            raise _Refused(ProblemKind.TOO_LARGE, f"a body here is at most {limit} bytes; this has {size}{more}")
         return body.join() if size <= _HANDLED_AT_ONCE else await asyncio.to_thread(body.join)
 
     async def _check(self, path: str, headers: Mapping[bytes, bytes], body: bytes) -> None:
-        """Raise _Refusal if the route could not read the body."""
+        """Raise _Refused if the route could not read the body."""
         lines = self._rules.lines.get(path)
         wanted = lines or _JSON
         sent = headers.get(b"content-type", b"").split(b";")[0].strip().lower().decode("latin-1")
         if sent not in wanted:
             detail = f"send {' or '.join(wanted)}, not {sent or 'a body without a content type'}"
-            raise _Refusal(415, "unsupported-media-type", detail)
+            raise _Refused(ProblemKind.UNSUPPORTED_MEDIA_TYPE, detail)
         encoding = headers.get(b"content-encoding", b"identity").strip().lower()
         if encoding != b"identity":
             detail = f"send the body as it is, not encoded as {encoding.decode('latin-1')}"
-            raise _Refusal(415, "unsupported-media-type", detail)
+            raise _Refused(ProblemKind.UNSUPPORTED_MEDIA_TYPE, detail)
         excess = None if lines else await find_excess_in_turns(body, self._rules.json, self._measuring)
         if excess is not None:
-            raise _Refusal(422, "invalid-input", f"body: {excess}")
+            raise _Refused(ProblemKind.INVALID_INPUT, f"body: {excess}")
 
 
 @dataclass(slots=True)
@@ -198,32 +198,29 @@ class _BodyBuffer:
         return b"".join([*self._parts, bytes(self._last)])
 
 
-class _Refusal(Exception):
-    """Why a request is not handed to its route: the parts of the problem that is answered."""
+class _Refused(Exception):
+    """A request is not handed to its route."""
 
-    def __init__(self, status: int, kind: str, detail: str, headers: tuple[tuple[bytes, bytes], ...] = ()) -> None:
+    def __init__(self, kind: ProblemKind, detail: str, headers: Mapping[str, str] | None = None) -> None:
         super().__init__(detail)
-        self.status = status
-        self.kind = kind
-        self.detail = detail
-        self.headers = headers
+        self.refusal = Refusal(kind, detail, headers or {})
 
 
 @dataclass(slots=True)
-class _Share:
-    """The bytes that one request holds of those of all, which `held` counts, and of those of its caller.
+class _Reservation:
+    """The bytes that one request holds of those of all requests, and of those of its caller.
 
     The caller is None where only the process has a limit.
     """
 
     _rules: BodyRules
-    _held: Counter[str | None]
+    _reserved: Counter[str | None]
     _caller: str | None
     _count: int = 0
 
-    def hold(self, size: int) -> str | None:
+    def resize(self, size: int) -> str | None:
         """Count `size` bytes for this request from now on, or return which limit forbids it and count as before."""
-        more, held, caller = size - self._count, self._held, self._caller
+        more, held, caller = size - self._count, self._reserved, self._caller
         if not more:
             return None
         if more > 0:
@@ -253,8 +250,8 @@ async def _refuse_path(scope: Scope, send: Send) -> None:
     Routes are matched by patterns that end in `$`, which fits before a line break too: two paths would name one row.
     """
     if scope["path"].startswith(_RESOURCES):
-        refusal = 422, "invalid-input", "resource_id: must not hold control characters"
-        await answer_problem(send, scope, refusal, field="resource_id")
+        detail = "resource_id: must not hold control characters"
+        await answer_refusal(send, scope, Refusal(ProblemKind.INVALID_INPUT, detail, field="resource_id"))
         return
     detail = "there is nothing at a path that holds control characters; see /docs"
-    await answer_problem(send, scope, (404, "not-found", detail))
+    await answer_refusal(send, scope, Refusal(ProblemKind.NOT_FOUND, detail))

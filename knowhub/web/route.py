@@ -5,7 +5,7 @@ import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from hashlib import sha256
-from typing import Any, ClassVar, Final, NewType, Self, TypeAlias, TypedDict, TypeVar, Unpack, get_args
+from typing import Any, ClassVar, Final, NamedTuple, NewType, Self, TypedDict, TypeVar, Unpack, get_args
 from urllib.parse import unquote
 
 from pydantic import BaseModel
@@ -23,12 +23,12 @@ from knowhub.core.owned_rows import RowTextPage
 from knowhub.core.permissions import check_can_maintain
 from knowhub.core.request_context import RequestContext
 from knowhub.operations.jobs import Work
-from knowhub.web.auth import context_of, make_local_context
+from knowhub.web.auth import make_local_context, make_request_context
 from knowhub.web.parsing import PARSED_AT_ONCE, parse_body, parse_query
 from knowhub.web.request_guard import BODY, BODY_HASH
 from knowhub.web.responses import answer_json, answer_text_list, answer_write
-from knowhub.web.schemas.parts import Body, CallerIds, DeleteBody, DeletionAnswer
-from knowhub.web.schemas.upkeep import JobStarted
+from knowhub.web.schemas.maintenance import JobStarted
+from knowhub.web.schemas.parts import Body, CallerIds, DeletionAnswer, VersionedBody
 
 _MAX_KEY_CHARS: Final = 200
 # Clients send an empty object where a route reads no body.
@@ -46,14 +46,14 @@ class Call:
     Without a `request` it comes from a program on the same machine, such as the command line, which needs no key.
     """
 
-    # What a route takes whose function has neither `sent` nor `params`: models of the body and of the query.
+    # What a route takes whose function has neither `body` nor `params`: the model of a body, and of a query instead.
     models: ClassVar[tuple[type[BaseModel] | None, type[BaseModel]]] = (None, CallerIds)
 
     def __init__(self, hub: Hub, ids: CallerIds, request: Request | None = None) -> None:
         self.request = request
         self.hub = hub
         self.ids = ids
-        self.ctx = make_local_context(hub, ids) if request is None else context_of(request, ids)
+        self.ctx = make_local_context(hub, ids) if request is None else make_request_context(request, ids)
 
     def with_ids(self, ids: CallerIds) -> Self:
         """Return the same request with other ids of a caller. Raises Forbidden."""
@@ -87,8 +87,8 @@ class Call:
         return None
 
 
-class Upkeep(Call):
-    """A request of someone who may do upkeep, for which everybody else gets 403."""
+class MaintenanceCall(Call):
+    """A request of someone who may maintain the server; everybody else gets 403."""
 
     def __init__(self, hub: Hub, ids: CallerIds, request: Request | None = None) -> None:
         super().__init__(hub, ids, request)
@@ -116,15 +116,15 @@ class WriteCall(Call):
         # Of a large body the guard has made the hash already, in a thread.
         hashed = scope[BODY_HASH].copy() if BODY_HASH in scope else sha256(scope.get(BODY, b""))
         hashed.update(b"\0" + query)
-        asked = hashed.hexdigest()
+        request_hash = hashed.hexdigest()
         # Not request.url, which is built from headers, quoted again and without the line breaks of a path.
-        return IdempotencyKey(_identify(self.ctx), scope["method"], scope["path"], key, asked)
+        return IdempotencyKey(_make_caller_key(self.ctx), scope["method"], scope["path"], key, request_hash)
 
 
 class EditCall(WriteCall):
     """A request that changes or deletes a row; it may name the version that the caller has read."""
 
-    models = (DeleteBody, CallerIds)
+    models = (VersionedBody, CallerIds)
 
     @property
     def version(self) -> int | None:
@@ -165,11 +165,24 @@ class TextAnswer:
     is_file: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class JsonAnswer:
+    """An answer that is JSON."""
+
+    model: type[BaseModel]
+    description: str = "Done."
+
+
 KeywordId = NewType("KeywordId", str)
 """The id of a keyword, which a path may also name by a path of the tree or by a name."""
 
-Given: TypeAlias = tuple[BaseModel | None, BaseModel | None, bytes]
-"""What the body and the query hold, and the body as it was sent."""
+
+class ParsedRequest(NamedTuple):
+    """What a request holds, by the names under which a route's function takes it (see `Route`)."""
+
+    body: BaseModel | None = None
+    params: BaseModel | None = None
+    lines: bytes = b""
 
 
 Endpoint = TypeVar("Endpoint", bound=Callable[..., Awaitable[Response]])
@@ -180,7 +193,7 @@ STARTED: Final[dict[int, DeclaredAnswer]] = {202: (JobStarted, "Started; see /ap
 DELETED: Final[dict[int, DeclaredAnswer]] = {200: DeletionAnswer, **STARTED}
 
 
-class Declared(TypedDict, total=False):
+class RouteOptions(TypedDict, total=False):
     """What a route may declare beside its answers."""
 
     tag: str
@@ -194,13 +207,17 @@ class Declared(TypedDict, total=False):
     media_types: tuple[str, ...]
     # Whether the body may have KNOWHUB_MAX_BATCH_BODY_BYTES.
     is_large: bool
+    # Whether it writes nothing, although it is no GET.
+    is_read_only: bool
+    # The headers of an answer by its status, where its model does not tell them (`openapi.py:list_headers`).
+    headers: Mapping[int, Sequence[str]]
 
 
 class Route(StarletteRoute):
     """A route, whose function says by its parameters what the route takes.
 
     - `call`: a Call, a WriteCall if `Idempotency-Key` is read, an EditCall if `If-Match` is read too; or `request`
-    - `sent`: the model of the JSON body; `Body | Params` takes either, as a DELETE does
+    - `body`: the model of the JSON body; `Body | Params` takes the query where no body is sent, as a DELETE does
     - `params`: the model of the query
     - `lines`: the body as it was sent, JSON lines
     - every other parameter: an id from the path; a keyword's id or path is looked up
@@ -209,34 +226,34 @@ class Route(StarletteRoute):
     costs as much as the rest of a request (measured, see docs/decisions.md). Errors are answered by `error_responses`.
     """
 
-    def __init__(self, method: str, path: str, endpoint: Endpoint, answers: Answers, declared: Declared) -> None:
+    def __init__(self, method: str, path: str, endpoint: Endpoint, answers: Answers, options: RouteOptions) -> None:
         super().__init__(path, endpoint, methods=[method])
         self.method = method
-        self.answers = answers
-        self.declared = declared
-        taken = endpoint.__annotations__
-        self.call: type[Call] | None = taken.get("call")
-        self.takes_lines = "lines" in taken
-        self.keywords_in_path = [name for name, kind in taken.items() if kind is KeywordId]
-        self.given = tuple(name for name in ("sent", "params", "lines") if name in taken)
-        either = get_args(taken.get("sent"))
-        if self.call is not None and not {"sent", "params"} & taken.keys():
-            either = self.call.models
+        self.answers = {status: _normalize_answer(answer) for status, answer in answers.items()}
+        self.options = options
+        parameters = endpoint.__annotations__
+        self.call: type[Call] | None = parameters.get("call")
+        self.takes_lines = "lines" in parameters
+        self.keywords_in_path = [name for name, kind in parameters.items() if kind is KeywordId]
+        self._takes = tuple(name for name in ParsedRequest._fields if name in parameters)
+        body_or_query = get_args(parameters.get("body"))
+        if self.call is not None and not {"body", "params"} & parameters.keys():
+            body_or_query = self.call.models
         self.body: type[BaseModel] | None
+        # The model of the query where no body is sent.
         self.query: type[BaseModel] | None
-        self.body, self.query = either or (taken.get("sent"), taken.get("params"))
-        # The model of a query beside a body; without it a body is sent instead of the query.
-        self.beside_body: type[BaseModel] | None = taken.get("params") if self.body is not None else None
-        self.is_either = bool(either) and self.body is not None
-        self._beginning = path.partition("{")[0]
+        self.body, self.query = body_or_query or (parameters.get("body"), parameters.get("params"))
+        self.query_beside_body: type[BaseModel] | None = parameters.get("params") if self.body is not None else None
+        self.takes_body_or_query = bool(body_or_query) and self.body is not None
+        self._fixed_prefix = path.partition("{")[0]
         self._is_fixed = "{" not in path
-        self.app = self._answer
+        self.app = self._handle
 
     def matches(self, scope: Scope) -> tuple[Match, Scope]:
         """Match as Starlette does, but keep a slash in an id apart from the slashes of the path."""
         # Most requests are for another route, and a regular expression costs ten times as much.
         is_at_root = not scope.get("root_path")
-        if is_at_root and not scope["path"].startswith(self._beginning):
+        if is_at_root and not scope["path"].startswith(self._fixed_prefix):
             return Match.NONE, {}
         raw = scope.get("raw_path") or b""
         # Compared in lower case only if needed: this runs for every request and every route.
@@ -253,54 +270,61 @@ class Route(StarletteRoute):
                 child["path_params"] = {name: unquote(value) for name, value in child["path_params"].items()}
         return match, child
 
-    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def _handle(self, scope: Scope, receive: Receive, send: Send) -> None:
         request = Request(scope, receive)
         if self.call is None:
             response = await self.endpoint(request)
         else:
-            given = await self._parse(request)
-            response = await self.run(scope["app"].state.hub, given, scope["path_params"], request)
+            parsed = await self._parse(request)
+            response = await self.run(scope["app"].state.hub, parsed, scope["path_params"], request)
         await response(scope, receive, send)
 
-    async def run(self, hub: Hub, given: Given, in_path: Mapping[str, str], request: Request | None = None) -> Response:
-        """Do what the route is for, and return the answer; without a `request` for a program on this machine.
+    async def run(
+        self, hub: Hub, parsed: ParsedRequest, in_path: Mapping[str, str], request: Request | None = None
+    ) -> Response:
+        """Call the function of the route, and return its answer; without a `request` for a program on this machine.
 
         Raises KnowHubError.
         """
         if self.call is None:
             raise TypeError(f"{self.path} takes a request, not a call")
-        sent, params, lines = given
         # The body names the caller, or the query does.
-        ids = sent if isinstance(sent, CallerIds) else params if isinstance(params, CallerIds) else _DEFAULT_IDS
+        models = (parsed.body, parsed.params)
+        ids = next((model for model in models if isinstance(model, CallerIds)), _DEFAULT_IDS)
         call = self.call(hub, ids, request)
-        taken: dict[str, Any] = dict(in_path)
+        arguments: dict[str, Any] = dict(in_path)
         for name in self.keywords_in_path:
-            taken[name] = await call.find_keyword(in_path[name])
-        values = {"sent": sent, "params": params, "lines": lines}
-        answer: Response = await self.endpoint(call, **taken, **{name: values[name] for name in self.given})
+            arguments[name] = await call.find_keyword(in_path[name])
+        for name in self._takes:
+            arguments[name] = getattr(parsed, name)
+        answer: Response = await self.endpoint(call, **arguments)
         return answer
 
-    async def _parse(self, request: Request) -> Given:
-        """Return what the body and the query hold, and the body as it was sent.
-
-        Raises MalformedJson and InvalidInput.
-        """
+    async def _parse(self, request: Request) -> ParsedRequest:
+        """Parse the body and the query. Raises MalformedJson and InvalidInput."""
         raw, query = request.scope.get(BODY, b""), request.scope["query_string"]
         if self.body is None:
             if not self.takes_lines and raw.strip() not in _NO_FIELDS:
                 # A caller named in the body would be ignored, and another one would act.
                 raise InvalidInput.of("body", "is not read here; send its fields as query parameters")
-            return None, parse_query(query, self.query) if self.query else None, raw
-        if self.is_either and not raw and self.query:
-            return parse_query(query, self.query), self.beside_body() if self.beside_body else None, raw
-        if query and self.beside_body is None:
+            return ParsedRequest(None, parse_query(query, self.query) if self.query else None, raw)
+        beside = self.query_beside_body
+        if self.takes_body_or_query and not raw and self.query:
+            return ParsedRequest(parse_query(query, self.query), beside() if beside else None)
+        if query and beside is None:
             raise InvalidInput.of("query", "takes no parameters here; send them as fields of the body")
         if len(raw) <= PARSED_AT_ONCE:
-            sent = parse_body(raw, self.body)
+            body = parse_body(raw, self.body)
         else:
             # Other requests are answered meanwhile.
-            sent = await asyncio.to_thread(parse_body, raw, self.body)
-        return sent, parse_query(query, self.beside_body) if self.beside_body else None, raw
+            body = await asyncio.to_thread(parse_body, raw, self.body)
+        return ParsedRequest(body, parse_query(query, beside) if beside else None)
+
+
+def _normalize_answer(answer: DeclaredAnswer) -> JsonAnswer | TextAnswer:
+    if isinstance(answer, TextAnswer):
+        return answer
+    return JsonAnswer(*answer) if isinstance(answer, tuple) else JsonAnswer(answer)
 
 
 class Routes(list[Route]):
@@ -313,12 +337,12 @@ class Routes(list[Route]):
         self.description = description
 
     def add(
-        self, method: str, path: str, answers: Answers, **declared: Unpack[Declared]
+        self, method: str, path: str, answers: Answers, **options: Unpack[RouteOptions]
     ) -> Callable[[Endpoint], Endpoint]:
         """Declare the route of a function, with its successful answers."""
 
         def add(endpoint: Endpoint) -> Endpoint:
-            self.append(Route(method, self._prefix + path, endpoint, answers, {"tag": self.tag, **declared}))
+            self.append(Route(method, self._prefix + path, endpoint, answers, {"tag": self.tag, **options}))
             return endpoint
 
         return add
@@ -331,7 +355,7 @@ async def answer_job(
     key: IdempotencyKey | None = None,
     *,
     wait: bool,
-    answer: Callable[[dict[str, Any]], Response] = answer_json,
+    make_response: Callable[[dict[str, Any]], Response] = answer_json,
 ) -> Response:
     """Start a job; answer with what it did if the caller waits for it, else with its id.
 
@@ -344,14 +368,14 @@ async def answer_job(
         return answer_json({"job_id": job.job_id}, 202)
     done = await jobs.finish(job)
     if done.status is JobStatus.DONE and done.result is not None:
-        return answer(done.result)
+        return make_response(done.result)
     if done.problem is not None:
         raise done.problem
     reason = done.error or "another request ended it"
     raise Unavailable(f"{done.kind} {done.status.value}: {reason}", {"job_id": done.job_id})
 
 
-def _identify(ctx: RequestContext) -> str:
+def _make_caller_key(ctx: RequestContext) -> str:
     """Return a name for the caller and the scopes that the caller may see: two users may call as the same agent."""
     seen = [_EVERY_SCOPE] if ctx.visible is None else sorted(ctx.visible)
     text = "\x1f".join([*sorted(ctx.own), "", *seen])

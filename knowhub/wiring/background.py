@@ -30,10 +30,10 @@ class BackgroundWork:
         store, directory, settings = adapters.store, adapters.directory, adapters.settings
         shredder = KeyShredder(store, adapters.vault, adapters.clock)
         self.exports = build_exports(adapters.files, directory, store, adapters.run_subprocess, settings)
-        self.archives = _snapshot_folder(adapters)
-        snapshots = _periodic_snapshots(adapters, self.archives)
-        compaction = _compaction(adapters)
-        projections = _projections(indexes, self.exports)
+        self.archives = _build_snapshot_folder(adapters)
+        snapshots = _build_periodic_snapshots(adapters, self.archives)
+        compaction = _build_compaction(adapters)
+        projections = _list_projections(indexes, self.exports)
         leader_jobs: dict[str, MaintenanceTask] = {
             name: projection.catch_up for name, projection in projections.items()
         }
@@ -53,7 +53,7 @@ class BackgroundWork:
                 lambda: self.maintenance.wake(),  # noqa: PLW0108 -- it is built below
             )
             leader_jobs["extraction"] = self.extraction.tick
-        self.maintenance = _maintenance(adapters, indexes, shredder, leader_jobs)
+        self.maintenance = _build_maintenance(adapters, indexes, shredder, leader_jobs)
         self.derived_files = ErasureFollowUp(
             adapters.files,
             directory,
@@ -107,7 +107,7 @@ def _close_folders_to_others(adapters: Adapters) -> None:
             adapters.files.make_folder(folder)
 
 
-def _projections(indexes: Indexes, exports: Exports) -> dict[str, Projection]:
+def _list_projections(indexes: Indexes, exports: Exports) -> dict[str, Projection]:
     return {
         "indexes": indexes.records.lexical,
         "vectors": indexes.records.vector_files,
@@ -121,7 +121,7 @@ def _projections(indexes: Indexes, exports: Exports) -> dict[str, Projection]:
     }
 
 
-def _snapshot_folder(adapters: Adapters) -> SnapshotFolder:
+def _build_snapshot_folder(adapters: Adapters) -> SnapshotFolder:
     settings = adapters.settings
     return SnapshotFolder(
         files=adapters.files,
@@ -137,7 +137,7 @@ def _snapshot_folder(adapters: Adapters) -> SnapshotFolder:
     )
 
 
-def _compaction(adapters: Adapters) -> PeriodicTask:
+def _build_compaction(adapters: Adapters) -> PeriodicTask:
     store, settings = adapters.store, adapters.settings
     retention_s, hours = settings.undo_retention_days * DAY_S, settings.compaction_interval_hours
 
@@ -149,7 +149,7 @@ def _compaction(adapters: Adapters) -> PeriodicTask:
     )
 
 
-def _periodic_snapshots(adapters: Adapters, archives: SnapshotFolder) -> PeriodicSnapshots:
+def _build_periodic_snapshots(adapters: Adapters, archives: SnapshotFolder) -> PeriodicSnapshots:
     store, settings = adapters.store, adapters.settings
 
     async def find_begin() -> float | None:
@@ -160,7 +160,7 @@ def _periodic_snapshots(adapters: Adapters, archives: SnapshotFolder) -> Periodi
     return PeriodicSnapshots(archives, adapters.clock, limits, lambda: store.last_seq, find_begin)
 
 
-def _maintenance(
+def _build_maintenance(
     adapters: Adapters, indexes: Indexes, shredder: KeyShredder, leader_jobs: dict[str, MaintenanceTask]
 ) -> Maintenance:
     store, settings = adapters.store, adapters.settings

@@ -67,17 +67,17 @@ class Indexes:
 
     def __init__(self, adapters: Adapters, stack: AsyncExitStack) -> None:
         store, folder = adapters.store, adapters.directory.indexes
-        queries = _query_vectors(adapters.embedding.embedder, adapters.settings, stack)
+        queries = _build_query_vectors(adapters.embedding.embedder, adapters.settings, stack)
         self._files, self._embedder_file = adapters.files, folder / "leader" / "embedder"
         self._embedder = None if queries is None else queries.embedder
         self.embedding = EmbeddingReport(
             adapters.embedding, None if queries is None else queries.skills, adapters.settings, self._embedder
         )
-        self.records: SearchIndex[KnowledgeSummary] = _search_index(adapters, folder, KnowledgeTexts(), queries)
-        self.memories: SearchIndex[ContextSummary] = _search_index(
+        self.records: SearchIndex[KnowledgeSummary] = _build_search_index(adapters, folder, KnowledgeTexts(), queries)
+        self.memories: SearchIndex[ContextSummary] = _build_search_index(
             adapters, folder / "context", ContextTexts(), queries
         )
-        self.tree: SearchIndex[Node | Info] = _search_index(adapters, folder / "tree", TreeTexts(), queries)
+        self.tree: SearchIndex[Node | Info] = _build_search_index(adapters, folder / "tree", TreeTexts(), queries)
         self.families: Sequence[SearchIndex[Any]] = (self.records, self.memories, self.tree)
         self.outbox = Outbox(store, self.memories.vectors, adapters.clock)
 
@@ -125,7 +125,7 @@ def _add_progress(progress: Callable[[int, int], None], before: int, done: int, 
     progress(before + done, before + total)
 
 
-def _query_vectors(embedder: Embedder | None, settings: Settings, stack: AsyncExitStack) -> QueryVectors | None:
+def _build_query_vectors(embedder: Embedder | None, settings: Settings, stack: AsyncExitStack) -> QueryVectors | None:
     if embedder is None:
         return None
     monitored = MonitoredEmbedder(embedder)
@@ -139,7 +139,7 @@ def _query_vectors(embedder: Embedder | None, settings: Settings, stack: AsyncEx
     return queries
 
 
-def _search_index(
+def _build_search_index(
     adapters: Adapters, folder: Path, texts: Texts, queries: QueryVectors | None
 ) -> SearchIndex[SearchableT]:
     store, weight = adapters.store, adapters.settings.vector_weight

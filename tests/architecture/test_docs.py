@@ -15,7 +15,7 @@ from knowhub.settings import Settings
 from knowhub.web.app import create_app
 from knowhub.web.schemas import keyword_answers as keywords
 from knowhub.web.schemas import keywords as keyword_requests
-from knowhub.web.schemas.answers import KnowledgeRecord
+from knowhub.web.schemas.knowledge_answers import KnowledgeRecord
 from knowhub.web.schemas.parts import CallerIds
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -4,10 +4,9 @@ from typing import Any
 
 import httpx
 from fastapi import FastAPI
-from pydantic import BaseModel
 from starlette.routing import Match
 
-from knowhub.web.openapi import list_errors
+from knowhub.web.openapi import list_errors, list_headers
 from knowhub.web.route import Route, TextAnswer
 from knowhub.web.schemas.parts import Problem
 
@@ -24,16 +23,19 @@ def check_response(app: FastAPI, response: httpx.Response) -> None:
     if route is None:
         return
     assert response.status_code in route.answers, (route.path, response.status_code, response.text)
+    _check_headers(route, response)
     answer = route.answers[response.status_code]
     if not isinstance(answer, TextAnswer):
-        model = answer[0] if isinstance(answer, tuple) else answer
         assert response.headers["content-type"] == "application/json"
         if response.request.method != "HEAD":
-            _fits(model, response.content)
+            answer.model.model_validate_json(response.content, strict=True)
 
 
-def _fits(model: type[BaseModel], content: bytes) -> None:
-    model.model_validate_json(content, strict=True)
+def _check_headers(route: Route, response: httpx.Response) -> None:
+    """Fail unless an answer has the headers that its route declares. A write that changed nothing has no operation."""
+    declared = set(list_headers(route, response.status_code))
+    answered = {name for name in ("ETag", "Location", "X-Operation-Id") if name in response.headers}
+    assert declared - {"X-Operation-Id"} <= answered <= declared, (route.path, response.status_code, answered)
 
 
 def _route(app: FastAPI, request: httpx.Request) -> Route | None:

@@ -240,7 +240,7 @@ async def test_caller_ids_belong_in_the_body_if_there_is_one(app: FastAPI, api: 
 
     for route in with_body:
         path = re.sub(r"{[^}]*}", "x", route.path)
-        body: Any = next(iter(route.declared.get("examples", {"": {}}).values()))
+        body: Any = next(iter(route.options.get("examples", {"": {}}).values()))
         response = await api.request(route.method, path, json=body, params={"user_id": "li"})
 
         assert response.status_code == 422, (route.method, path)

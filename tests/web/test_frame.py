@@ -181,7 +181,7 @@ async def test_a_body_may_have_the_documented_size(api: httpx.AsyncClient, path:
 
 
 async def test_batches_files_and_sessions_may_have_larger_bodies(app: FastAPI, api: httpx.AsyncClient) -> None:
-    routes = [item for item in app.routes if isinstance(item, Route) and item.declared.get("is_large")]
+    routes = [item for item in app.routes if isinstance(item, Route) and item.options.get("is_large")]
     for route in routes:
         kind = "application/x-ndjson" if route.takes_lines else "application/json"
         path = route.path.format(host="claude", event="Stop")

@@ -12,7 +12,7 @@ from knowhub.core.request_context import Role
 from knowhub.identity.model import AuthenticatedCaller, KeyHolder
 from knowhub.settings import Settings
 from knowhub.web.auth import CALLER
-from knowhub.web.json_text import JsonLimits
+from knowhub.web.json_limits import JsonLimits
 from knowhub.web.request_guard import BODY, BodyRules, RequestGuard
 from tests.keys import root_caller
 
@@ -25,7 +25,7 @@ REFUSED = (503, b"1")
 class GuardedApp:
     """A guard before an app that answers when the test allows it."""
 
-    def __init__(self, held_kib: int = 0, caller_kib: int = 0, arrival_s: float = 30) -> None:
+    def __init__(self, held_kib: int = 0, caller_kib: int = 0, arrival_timeout_s: float = 30) -> None:
         self.may_answer = asyncio.Event()
         self.read = b""
         rules = BodyRules(
@@ -37,7 +37,7 @@ class GuardedApp:
             large=frozenset(),
             large_below=(),
             lines={},
-            arrival_s=arrival_s,
+            arrival_timeout_s=arrival_timeout_s,
         )
         self.guard = RequestGuard(self._app, rules)
 
@@ -128,7 +128,7 @@ async def test_the_root_key_has_only_the_common_limit() -> None:
 
 
 async def test_bodies_of_failed_requests_are_no_longer_counted() -> None:
-    guarded = GuardedApp(held_kib=100, arrival_s=0.2)
+    guarded = GuardedApp(held_kib=100, arrival_timeout_s=0.2)
     guarded.may_answer.set()
 
     await (await Upload(guarded).send(60)).leave()

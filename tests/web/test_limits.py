@@ -213,7 +213,9 @@ async def test_requests_over_the_concurrency_limit_are_refused(settings: Setting
         await send({"type": "http.response.start", "status": 200, "headers": []})
         await send({"type": "http.response.body", "body": b""})
 
-    async with httpx.AsyncClient(transport=httpx.ASGITransport(ConcurrencyLimit(busy, most=1)), base_url=URL) as client:
+    async with httpx.AsyncClient(
+        transport=httpx.ASGITransport(ConcurrencyLimit(busy, max_running=1)), base_url=URL
+    ) as client:
         first = asyncio.create_task(client.get("/api/knowledge"))
         await entered.wait()
         refused = await client.get("/api/knowledge")
@@ -231,7 +233,7 @@ async def test_a_failed_request_frees_its_slot() -> None:
     async def broken(_scope: Scope, _receive: Receive, _send: Send) -> None:
         raise RuntimeError("a bug")
 
-    room = ConcurrencyLimit(broken, most=1)
+    room = ConcurrencyLimit(broken, max_running=1)
     scope: Scope = {"type": "http", "method": "GET", "path": "/api/knowledge"}
 
     for _ in range(3):

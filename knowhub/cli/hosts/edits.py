@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 from urllib.parse import parse_qsl, urlsplit
 
-from knowhub.cli.hosts import json_text
+from knowhub.cli.hosts import jsonc
 from knowhub.core.errors import Conflict
 
 SERVER = "knowhub"
@@ -32,19 +32,19 @@ class McpServer:
     def add(self, text: str) -> str:
         """Return the text with the entry."""
         text = "{}\n" if text.isspace() else text
-        if text and json_text.find_value(text, self.keys) == self.values:
+        if text and jsonc.find_value(text, self.keys) == self.values:
             return text
-        return json_text.add(self.remove(text), self.keys, dict(self.values))
+        return jsonc.add(self.remove(text), self.keys, dict(self.values))
 
     def remove(self, text: str) -> str:
         """Return the text without the entry."""
-        return json_text.remove(text, self.keys) if text.strip() else text
+        return jsonc.remove(text, self.keys) if text.strip() else text
 
     def find_foreign(self, text: str) -> str | None:
         """Return the name of an entry that has the place of this one and is not as `connect` writes it."""
-        if not text.strip() or self.keys[-1] not in json_text.list_keys(text, self.keys[:-1]):
+        if not text.strip() or self.keys[-1] not in jsonc.list_keys(text, self.keys[:-1]):
             return None
-        is_managed = _is_managed(json_text.find_value(text, self.keys), self.values, self.key_values)
+        is_managed = _is_managed(jsonc.find_value(text, self.keys), self.values, self.key_values)
         return None if is_managed else ".".join(self.keys)
 
 
@@ -64,35 +64,35 @@ class Hooks:
     def add(self, text: str) -> str:
         """Return the text with the hooks."""
         text = "{}\n" if text.isspace() else text or self.begin
-        found = [(path[1], json_text.find_value(text, path)) for path in self._find_hooks(text)]
+        found = [(path[1], jsonc.find_value(text, path)) for path in self._find_hooks(text)]
         if len(found) == len(self.hooks) and dict(found) == self.hooks:
             return text
         text = self.remove(text) or self.begin
         for event, hook in self.hooks.items():
             item = {"hooks": [dict(hook)]} if self.is_grouped else dict(hook)
-            text = json_text.add(text, ("hooks", event, 0), item)
+            text = jsonc.add(text, ("hooks", event, 0), item)
         return text
 
     def remove(self, text: str) -> str:
         """Return the text without the hooks of KnowHub."""
         while own := list(self._find_hooks(text)):
             *group, _, _ = path = own[-1]
-            is_alone = self.is_grouped and len(json_text.list_keys(text, path[:-1])) == 1
-            text = json_text.remove(text, group if is_alone else path)
+            is_alone = self.is_grouped and len(jsonc.list_keys(text, path[:-1])) == 1
+            text = jsonc.remove(text, group if is_alone else path)
         return "" if text == self.begin else text
 
     def find_foreign(self, _text: str) -> None:
         """Return None: hooks of others stand beside these."""
 
-    def _find_hooks(self, text: str) -> Iterator[json_text.Path]:
+    def _find_hooks(self, text: str) -> Iterator[jsonc.Path]:
         if not text.strip():
             return
-        for event in json_text.list_keys(text, ("hooks",)):
-            for place in json_text.list_keys(text, ("hooks", event)):
+        for event in jsonc.list_keys(text, ("hooks",)):
+            for place in jsonc.list_keys(text, ("hooks", event)):
                 path = ("hooks", event, place)
-                inner = [(*path, "hooks", number) for number in json_text.list_keys(text, (*path, "hooks"))]
+                inner = [(*path, "hooks", number) for number in jsonc.list_keys(text, (*path, "hooks"))]
                 for hook in inner if self.is_grouped else [path]:
-                    if self.marker in json.dumps(json_text.find_value(text, hook)):
+                    if self.marker in json.dumps(jsonc.find_value(text, hook)):
                         yield hook
 
 
@@ -210,7 +210,7 @@ def plan_changes(edits: Iterable[FileEdit], *, is_removal: bool) -> tuple[list[F
                     f"{edit.path}: another server has the name {SERVER}: {foreign} is not as connect writes it. "
                     "Rename or remove it, and try again. Nothing was changed"
                 )
-        except json_text.MalformedJson as error:
+        except jsonc.MalformedJson as error:
             raise _refuse(edit.path, str(error)) from error
     changes = [FileChange(path, before, after) for path, (before, after) in texts.items() if before != after]
     return changes, list(dict.fromkeys(kept))

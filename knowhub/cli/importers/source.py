@@ -211,11 +211,11 @@ def _open_archive(path: Path) -> zipfile.ZipFile | None:
         raise InvalidInput(f"{path} is cut off or damaged: {error}; nothing was imported") from error
     entries = archive.infolist()
     unpacked = sum(entry.file_size for entry in entries)
-    most = max(_PACKED_FREELY, _MAX_PACKED * path.stat().st_size)
-    if len(entries) > MAX_ENTRIES or unpacked > most:
+    max_unpacked = max(_PACKED_FREELY, _MAX_PACKED * path.stat().st_size)
+    if len(entries) > MAX_ENTRIES or unpacked > max_unpacked:
         raise TooLarge(
-            f"{path} holds {len(entries)} files of {unpacked} bytes; at most {MAX_ENTRIES} files and {most} bytes are "
-            "taken from an archive of its size; nothing was imported"
+            f"{path} holds {len(entries)} files of {unpacked} bytes; at most {MAX_ENTRIES} files and "
+            f"{max_unpacked} bytes are taken from an archive of its size; nothing was imported"
         )
     names = Counter(entry.filename for entry in entries)
     for entry in entries:

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from pydantic import ValidationError
 
-from agent_tools.fences import without_fenced
+from agent_tools.fences import remove_fenced
 from knowhub.bootstrap import Hub
 from knowhub.cli.importers.model import Conversation, Item, Note
 from knowhub.context import uri
@@ -103,7 +103,7 @@ class ImportWriter:
     def _make_lines(self, name: str, notes: Sequence[Note]) -> Iterator[ImportedKnowledge]:
         seen: Counter[str] = Counter()
         for note in notes:
-            text, recalled = without_fenced(_clean(note.text))
+            text, recalled = remove_fenced(_clean(note.text))
             text = text.strip()
             self.left_out.update({LINES_LEFT_OUT: recalled} if recalled else {})
             title = _clean(note.title).strip()

@@ -51,8 +51,8 @@ class Host:
 
     def find_event(self, written: str) -> str | None:
         """Return the event with this name, in any case, with or without hyphens and underscores."""
-        wanted = _plain(written)
-        return next((event for event in self.events if _plain(event) == wanted), None)
+        wanted = _normalize_name(written)
+        return next((event for event in self.events if _normalize_name(event) == wanted), None)
 
 
 def read_claude_entry(entry: Mapping[str, Any], tools: MutableMapping[str, str]) -> Iterator[Message]:
@@ -117,20 +117,18 @@ def _read_cursor_entry(entry: Mapping[str, Any], tools: MutableMapping[str, str]
         yield Message(read.role, "\n".join(typed), timestamp=read.timestamp) if typed else read
 
 
-def read_blocks(
-    message: Message, content: object, tools: MutableMapping[str, str], suffix: str = "-"
-) -> Iterator[Message]:
+def read_blocks(message: Message, content: object, tools: MutableMapping[str, str]) -> Iterator[Message]:
     """Yield what the content blocks of Anthropic's API say: the answers of tools, and `message` with the texts.
 
-    Thoughts, images and calls of tools are left out. The ids of answers are that of `message` with `suffix` and a
-    number, where it has one.
+    Thoughts, images and calls of tools are left out. The ids of answers are that of `message` with a number
+    behind it, where it has one.
     """
     blocks = content if isinstance(content, list) else [{"type": "text", "text": content}]
     for number, block in enumerate(filter(_is_object, blocks)):
         if block.get("type") == "tool_use":
             tools[str(block.get("id"))] = str(block.get("name") or "")
         elif block.get("type") == "tool_result":
-            own_id = f"{message.message_id}{suffix}{number}" if message.message_id else None
+            own_id = f"{message.message_id}-{number}" if message.message_id else None
             name = tools.get(str(block.get("tool_use_id")), "")
             yield Message("tool", join_texts(block.get("content")), name, own_id, message.timestamp)
     if text := join_texts([block for block in blocks if _is_object(block) and block.get("type") == "text"]):
@@ -156,7 +154,7 @@ def _is_object(block: object) -> bool:
     return isinstance(block, dict)
 
 
-def _plain(name: str) -> str:
+def _normalize_name(name: str) -> str:
     return name.replace("-", "").replace("_", "").casefold()
 
 

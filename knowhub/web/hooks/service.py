@@ -183,11 +183,11 @@ class Injector:
 
     def _fit(self, rows: Iterable[Row], shown: set[str]) -> Injection:
         """Format the first rows that fit into the tokens, and add their ids to `shown`."""
-        most, tokens = self._hub.settings.hook_tokens, estimate_tokens(_HEADING)
+        max_tokens, tokens = self._hub.settings.hook_tokens, estimate_tokens(_HEADING)
         chosen: dict[str, Row] = {}
         for row in rows:
             cost = estimate_tokens(format_rows([row]))
-            if row["id"] not in shown and row["id"] not in chosen and tokens + cost <= most:
+            if row["id"] not in shown and row["id"] not in chosen and tokens + cost <= max_tokens:
                 chosen[row["id"]] = row
                 tokens += cost
         if not chosen:

@@ -218,9 +218,9 @@ def clean_message(message: Message, left_out: Counter[str], own_id: str | None =
     content = message.content.replace("\0", "").encode("utf-8", "replace").decode()
     content, recalled = keep_own_words(replace(message, content=content))
     left_out.update({LINES_LEFT_OUT: recalled} if recalled else {})
-    most = _MAX_TOOL_CHARS if message.is_tool else _MAX_CHARS
-    if len(content) > most:
-        content = f"{content[:most]} […{len(content) - most} more characters]"
+    max_chars = _MAX_TOOL_CHARS if message.is_tool else _MAX_CHARS
+    if len(content) > max_chars:
+        content = f"{content[:max_chars]} […{len(content) - max_chars} more characters]"
     if not content.strip():
         return None
     said_at = message.timestamp if _is_moment(message.timestamp or "") else None

@@ -15,7 +15,7 @@ from starlette.types import Message, Receive, Scope, Send
 
 from knowhub.bootstrap import Hub
 from knowhub.core.request_context import RequestContext
-from knowhub.web.auth import context_of
+from knowhub.web.auth import make_request_context
 from knowhub.web.json_rpc import PATH, find_fault, make_refusal
 from knowhub.web.mcp.tools import McpTool, choose_tools
 from knowhub.web.parsing import parse_query
@@ -25,7 +25,7 @@ from knowhub.web.schemas.parts import AddressedCallerIds
 if TYPE_CHECKING:
     from mcp.server.lowlevel.server import Server
 
-    from knowhub.web.mcp.server import CallerOf
+    from knowhub.web.mcp.server import FindCaller
 
 _ACCEPTED: Final = ("*/*", "application/*", "application/json")
 
@@ -33,9 +33,9 @@ _ACCEPTED: Final = ("*/*", "application/*", "application/json")
 class McpEndpoint:
     """An ASGI app for one path. Each request is answered on its own; no session is kept."""
 
-    def __init__(self, tools: Sequence[McpTool], caller_of: "CallerOf") -> None:
+    def __init__(self, tools: Sequence[McpTool], find_caller: "FindCaller") -> None:
         self._tools = tools
-        self._caller_of = caller_of
+        self._find_caller = find_caller
         self._server: asyncio.Task[Server[Any]] | None = None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -67,7 +67,7 @@ class McpEndpoint:
     def _make_server(self) -> "Server[Any]":
         from knowhub.web.mcp.server import HubServer  # noqa: PLC0415 -- see above
 
-        return HubServer(self._tools, self._caller_of).server
+        return HubServer(self._tools, self._find_caller).server
 
 
 def make_route(tools: str) -> Route:
@@ -92,7 +92,7 @@ async def _find_caller(request: Request) -> tuple[Hub, RequestContext]:
     Raises InvalidInput for an unknown or invalid id, and Forbidden for an id that is not the key's.
     """
     ids = parse_query(request.scope["query_string"], AddressedCallerIds)
-    return request.app.state.hub, context_of(request, ids)
+    return request.app.state.hub, make_request_context(request, ids)
 
 
 def _replay(body: bytes, receive: Receive) -> Receive:

@@ -14,8 +14,8 @@ from pydantic import ValidationError
 from knowhub.bootstrap import Hub
 from knowhub.core.errors import KnowHubError, Unavailable
 from knowhub.core.request_context import RequestContext
+from knowhub.web.json_parsing import list_field_errors
 from knowhub.web.json_rpc import COUNT_WRITE, INITIALIZE
-from knowhub.web.json_text import list_field_errors
 from knowhub.web.mcp.greeting import INSTRUCTIONS
 from knowhub.web.mcp.tools import McpTool, read_resource
 
@@ -38,16 +38,16 @@ on. Give `feedback` on each recalled record that helped or was wrong.""",
 
 _log = structlog.get_logger("knowhub.mcp")
 
-CallerOf = Callable[[Any], Awaitable[tuple[Hub, RequestContext]]]
+FindCaller = Callable[[Any], Awaitable[tuple[Hub, RequestContext]]]
 """Returns the hub and the caller of an HTTP request. Raises KnowHubError."""
 
 
 class HubServer:
-    """Answers MCP requests. `caller_of` finds out who calls: a model never chooses that."""
+    """Answers MCP requests. `find_caller` finds out who calls: a model never chooses that."""
 
-    def __init__(self, tools: Sequence[McpTool], caller_of: CallerOf) -> None:
+    def __init__(self, tools: Sequence[McpTool], find_caller: FindCaller) -> None:
         self._tools = {tool.name: tool for tool in tools}
-        self._caller_of = caller_of
+        self._find_caller = find_caller
         self.server: Server[Any] = Server(
             "knowhub",
             version=version("knowhub"),
@@ -101,7 +101,7 @@ class HubServer:
                 known = ", ".join(self._tools)
                 return _refuse(f"no tool {params.name[:_SHOWN_NAME_CHARS]!r}; known are {known}")
             sent = tool.arguments.model_validate(params.arguments or {})
-            hub, caller = await self._caller_of(ctx.request)
+            hub, caller = await self._find_caller(ctx.request)
             count_write = ctx.request and ctx.request.scope.get(COUNT_WRITE)
             if count_write is not None and not tool.is_read_only:
                 await count_write()
@@ -136,7 +136,7 @@ class HubServer:
         address = str(params.uri)
         if not address.startswith(_SCHEME) or address == _SCHEME:
             raise MCPError(types.INVALID_PARAMS, f"no resource {address!r}; addresses begin with {_SCHEME}")
-        hub, caller = await self._caller_of(ctx.request)
+        hub, caller = await self._find_caller(ctx.request)
         text = await read_resource(hub, caller, address.removeprefix(_SCHEME))
         contents = types.TextResourceContents(uri=address, mime_type="text/plain", text=text)
         return types.ReadResourceResult(contents=[contents])

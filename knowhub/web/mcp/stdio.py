@@ -15,8 +15,8 @@ from weakref import WeakValueDictionary
 
 import orjson
 
+from knowhub.web.json_limits import JsonLimits, find_excess
 from knowhub.web.json_rpc import EDGE_BYTES, INVALID_REQUEST, find_fault, make_error, read_id
-from knowhub.web.json_text import JsonLimits, find_excess
 from knowhub.web.mcp.greeting import make_greeting
 
 _PIECE_BYTES: Final = 64 * 1024

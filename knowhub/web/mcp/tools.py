@@ -8,7 +8,7 @@ from typing import Annotated, Any, Final, Literal, TypeAlias
 import orjson
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints
 
-from agent_tools.fences import fence_rows, without_fenced
+from agent_tools.fences import fence_rows, remove_fenced
 from knowhub.bootstrap import Hub
 from knowhub.context.commit_model import SessionCommit
 from knowhub.context.model import Level
@@ -21,9 +21,9 @@ from knowhub.core.scopes import name_readers
 from knowhub.knowledge.model import Feedback, KnowledgeType, NewKnowledge
 from knowhub.usecases.recall import RecallQuery
 from knowhub.web.profile_rows import list_profile
-from knowhub.web.responses import make_commit_view
 from knowhub.web.schemas.knowledge import TypeName
 from knowhub.web.schemas.parts import Label, Text, clean, refuse_blank
+from knowhub.web.views import make_commit_view
 
 _MEMORY_SCHEME: Final = "ctx://"
 _PROFILE: Final = "profile"
@@ -147,8 +147,8 @@ async def read(hub: Hub, ctx: RequestContext, sent: ReadArguments) -> ToolAnswer
 @_offer("save", SaveArguments)
 async def save(hub: Hub, ctx: RequestContext, sent: SaveArguments) -> ToolAnswer:
     """Save a lesson for later runs: what works, what fails, what a user prefers."""
-    content, content_lines = without_fenced(sent.content)
-    task, task_lines = without_fenced(sent.task)
+    content, content_lines = remove_fenced(sent.content)
+    task, task_lines = remove_fenced(sent.task)
     if not content:
         raise InvalidInput.of("content", _RECALLED)
     new = NewKnowledge(task=task, content=content, types=[KnowledgeType(sent.type).value])

@@ -2,19 +2,22 @@
 
 from starlette.responses import Response
 
-from knowhub.web.responses import answer_list, answer_write, make_issued_key_view, make_key_view
+from knowhub.web.responses import answer_list, answer_write
 from knowhub.web.route import Call, Routes, WriteCall
-from knowhub.web.schemas import keys as shapes
-from knowhub.web.schemas.keys import KeyBody
+from knowhub.web.schemas import keys as schemas
 from knowhub.web.schemas.parts import CallerIds, OperationAnswer
+from knowhub.web.views import make_issued_key_view, make_key_view
 
 routes = Routes("/api/admin/keys", "keys", "API keys, their holders and roles.")
+
+# No route reads a key or changes a version of it.
+_HEADERS = ("X-Operation-Id",)
 
 
 @routes.add(
     "POST",
     "",
-    {201: shapes.IssuedKeyAnswer},
+    {201: schemas.IssuedKeyAnswer},
     summary="Create a key",
     examples={
         "an agent of a user": {"user_id": "li", "agent_id": "crawler", "role": "writer", "team_ids": ["web"]},
@@ -25,18 +28,19 @@ routes = Routes("/api/admin/keys", "keys", "API keys, their holders and roles.")
             "expires_at": "2099-12-31",
         },
     },
+    headers={201: _HEADERS},
 )
-async def create_key(call: WriteCall, sent: KeyBody) -> Response:
+async def create_key(call: WriteCall, body: schemas.KeyBody) -> Response:
     """Create a key for a user, an agent or both. Its text is answered once and stored nowhere."""
     # The other ids are the holder's, not the caller's.
-    if sent.account is not None:
-        call = call.with_ids(CallerIds(account=sent.account))
+    if body.account is not None:
+        call = call.with_ids(CallerIds(account=body.account))
     identity = call.hub.identity
-    issued = await identity.issue(call.ctx, sent.to_new(), call.key)
+    issued = await identity.issue(call.ctx, body.to_new(), call.key)
     return answer_write(make_issued_key_view(identity, issued), issued.operation_id, 201)
 
 
-@routes.add("GET", "", {200: shapes.KeyList}, summary="List the keys")
+@routes.add("GET", "", {200: schemas.KeyList}, summary="List the keys")
 async def list_keys(call: Call) -> Response:
     """List the keys of the account, oldest first, with expired and revoked keys.
 
@@ -50,7 +54,9 @@ async def list_keys(call: Call) -> Response:
     return answer_list(results)
 
 
-@routes.add("POST", "/{key_id}/rotate", {200: shapes.IssuedKeyAnswer}, summary="Replace a key")
+@routes.add(
+    "POST", "/{key_id}/rotate", {200: schemas.IssuedKeyAnswer}, summary="Replace a key", headers={200: _HEADERS}
+)
 async def rotate_key(call: WriteCall, key_id: str) -> Response:
     """Create a key with the same rights. The old key is invalid at once."""
     call, identity = await _in_account_of(call, key_id), call.hub.identity

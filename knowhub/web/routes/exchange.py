@@ -11,11 +11,12 @@ from starlette.responses import Response
 
 from knowhub.core.clock import CooperativePause
 from knowhub.knowledge.exchange import group_by_workspace_file
-from knowhub.web.json_text import json_limits
-from knowhub.web.responses import answer_report, answer_stream, make_import_view
+from knowhub.web.json_limits import make_json_limits
+from knowhub.web.responses import answer_report, answer_stream
 from knowhub.web.route import Call, Routes, TextAnswer, WriteCall
-from knowhub.web.schemas import answers as shapes
+from knowhub.web.schemas import knowledge_answers as answers
 from knowhub.web.schemas.exchange import ExportParams, ImportParams, parse_import
+from knowhub.web.views import make_import_view
 
 routes = Routes("/api/knowledge", "knowledge")
 
@@ -40,7 +41,7 @@ async def export_knowledge(call: Call, params: ExportParams) -> Response:
         for line in records:
             lines += [line] if line else []
             await pace.pause()
-        archive = await asyncio.to_thread(_workspace_archive, lines)
+        archive = await asyncio.to_thread(_pack_workspace, lines)
         named = {"Content-Disposition": 'attachment; filename="knowledge.tar.gz"'}
         return Response(archive, 200, named, "application/gzip")
     return answer_stream(records, "application/x-ndjson")
@@ -49,7 +50,7 @@ async def export_knowledge(call: Call, params: ExportParams) -> Response:
 @routes.add(
     "POST",
     "/import",
-    {200: shapes.ImportAnswer},
+    {200: answers.ImportAnswer},
     summary="Import records",
     examples={
         "one record": orjson.dumps(
@@ -72,13 +73,13 @@ async def export_knowledge(call: Call, params: ExportParams) -> Response:
 )
 async def import_knowledge(call: WriteCall, lines: bytes, params: ImportParams) -> Response:
     """Import JSON lines, all or none: each keeps its id, owner, scopes, evidence and time of creation."""
-    records = await asyncio.to_thread(parse_import, lines, json_limits(call.hub.settings))
+    records = await asyncio.to_thread(parse_import, lines, make_json_limits(call.hub.settings))
     done = await call.hub.knowledge.exchange.import_lines(call.ctx, records, params.on_conflict, call.key)
     answer = make_import_view(done)
     return answer_report(answer)
 
 
-def _workspace_archive(records: Sequence[bytes]) -> bytes:
+def _pack_workspace(records: Sequence[bytes]) -> bytes:
     buffer = io.BytesIO()
     # The time in the header would make two exports of the same records differ.
     with (

@@ -6,10 +6,10 @@ import orjson
 from starlette.responses import Response
 
 from knowhub.keywords.model import TreeFormat
-from knowhub.web.json_text import json_limits
-from knowhub.web.responses import answer_report, answer_stream, make_tree_import_view
+from knowhub.web.json_limits import make_json_limits
+from knowhub.web.responses import answer_report, answer_stream
 from knowhub.web.route import Call, Routes, TextAnswer, WriteCall
-from knowhub.web.schemas import keyword_answers as shapes
+from knowhub.web.schemas import keyword_answers as answers
 from knowhub.web.schemas import keywords as schemas
 from knowhub.web.tree_files.formats import (
     MEDIA_TYPES,
@@ -18,6 +18,7 @@ from knowhub.web.tree_files.formats import (
     parse_tree_file,
     render_tree,
 )
+from knowhub.web.views import make_tree_import_view
 
 routes = Routes("/api/keywords", "keywords")
 
@@ -44,7 +45,7 @@ async def export_keywords(call: Call, params: schemas.TreeExportParams) -> Respo
 @routes.add(
     "POST",
     "/import",
-    {200: shapes.TreeImportAnswer},
+    {200: answers.TreeImportAnswer},
     summary="Import a keyword tree",
     examples={"a small tree": "".join(orjson.dumps(line).decode() + "\n" for line in _LINES)},
     is_large=True,
@@ -58,6 +59,6 @@ async def import_keywords(call: WriteCall, lines: bytes, params: schemas.TreeImp
     headers = {} if call.request is None else call.request.headers
     media_type = headers.get("content-type", "").partition(";")[0].strip().lower()
     form = params.format or MEDIA_TYPES.get(media_type, TreeFormat.JSONL)
-    file = await asyncio.to_thread(parse_tree_file, lines, form, json_limits(call.hub.settings))
+    file = await asyncio.to_thread(parse_tree_file, lines, form, make_json_limits(call.hub.settings))
     answer = make_tree_import_view(await import_tree_file(call.hub, call.ctx, file, call.key), file.dropped)
     return answer_report(answer)

@@ -8,24 +8,24 @@ from starlette.responses import Response
 
 from knowhub.core.clock import free_items, iso
 from knowhub.operations.model import OperationEntry
-from knowhub.web.responses import JsonText, answer_json, answer_list, view_of
+from knowhub.web.responses import JsonText, answer_json, answer_list, name_operation
 from knowhub.web.route import Call, Routes, WriteCall
-from knowhub.web.schemas import operations as shapes
-from knowhub.web.schemas.operations import OperationParams, UndoBody
+from knowhub.web.schemas import operations as schemas
+from knowhub.web.views import make_view
 
 routes = Routes("/api/operations", "operations", "History: who did what, and undo for each operation.")
 
 
-@routes.add("GET", "", {200: shapes.OperationList}, summary="List operations, newest first")
-async def list_operations(call: Call, params: OperationParams) -> Response:
+@routes.add("GET", "", {200: schemas.OperationList}, summary="List operations, newest first")
+async def list_operations(call: Call, params: schemas.OperationParams) -> Response:
     """List what was done, by whom and when, without the rows."""
-    page = await call.hub.operations.log.page(call.ctx, params.filter())
+    page = await call.hub.operations.log.page(call.ctx, params.to_filter())
     cursor = None if page.next_before is None else str(page.next_before)
-    results = [_summary(entry) for entry in page.entries]
+    results = [_make_summary(entry) for entry in page.entries]
     return answer_list(results, cursor)
 
 
-@routes.add("GET", "/{operation_id}", {200: shapes.OperationDetail}, summary="Read an operation with its rows")
+@routes.add("GET", "/{operation_id}", {200: schemas.OperationDetail}, summary="Read an operation with its rows")
 async def get_operation(call: Call, operation_id: str) -> Response:
     """Read one operation: each row it touched, before and after."""
     entry = await call.hub.operations.log.get(call.ctx, operation_id)
@@ -33,16 +33,16 @@ async def get_operation(call: Call, operation_id: str) -> Response:
     detail = {
         "account": operation.account,
         "group_id": operation.group.id if operation.group else None,
-        "changes": [view_of(shapes.ChangeAnswer, change) for change in operation.changes],
+        "changes": [make_view(schemas.ChangeAnswer, change) for change in operation.changes],
         "agent_io": operation.agent_io,
     }
-    return answer_json(_summary(entry) | detail)
+    return answer_json(_make_summary(entry) | detail)
 
 
 @routes.add(
     "POST",
     "/{operation_id}/undo",
-    {200: shapes.UndoAnswer},
+    {200: schemas.UndoAnswer},
     summary="Undo an operation",
     examples={
         "look first": {"dry_run": True},
@@ -51,7 +51,7 @@ async def get_operation(call: Call, operation_id: str) -> Response:
     },
     is_body_optional=True,
 )
-async def undo_operation(call: WriteCall, operation_id: str, sent: UndoBody) -> Response:
+async def undo_operation(call: WriteCall, operation_id: str, body: schemas.UndoBody) -> Response:
     """Undo an operation, or all operations of an import or of a restore by its id.
 
     A commit of a session is undone with what a model learnt from its messages.
@@ -62,25 +62,24 @@ async def undo_operation(call: WriteCall, operation_id: str, sent: UndoBody) -> 
     Votes and other counters are never in the way.
     """
     done = await call.hub.operations.log.undo(
-        call.ctx, operation_id, dry_run=sent.dry_run, with_later=sent.with_later, key=call.key
+        call.ctx, operation_id, dry_run=body.dry_run, with_later=body.with_later, key=call.key
     )
 
     last_id = done.operation_ids[-1] if done.operation_ids else None
 
     def render() -> bytes:
         # Row by row: to write ten thousand in one call, or to free them in one, keeps the interpreter for long.
-        changes = [orjson.Fragment(orjson.dumps(view_of(shapes.ChangeAnswer, change))) for change in done.changes]
+        changes = [orjson.Fragment(orjson.dumps(make_view(schemas.ChangeAnswer, change))) for change in done.changes]
         free_items(done.changes)
-        answer = view_of(shapes.UndoAnswer, done, changes=changes, operation_id=last_id)
+        answer = make_view(schemas.UndoAnswer, done, changes=changes, operation_id=last_id)
         if answer["changes_total"] is None:
             del answer["changes_total"]
         return orjson.dumps(answer)
 
-    headers = {} if last_id is None else {"X-Operation-Id": last_id}
-    return JsonText(await asyncio.to_thread(render), 200, headers)
+    return JsonText(await asyncio.to_thread(render), 200, name_operation(last_id))
 
 
-def _summary(entry: OperationEntry) -> dict[str, Any]:
+def _make_summary(entry: OperationEntry) -> dict[str, Any]:
     operation = entry.operation
     return {
         "operation_id": operation.operation_id,

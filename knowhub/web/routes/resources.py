@@ -6,10 +6,11 @@ from starlette.responses import Response
 
 from knowhub.resources.decisions import check_resource_id
 from knowhub.resources.model import RESOURCES
-from knowhub.web.responses import answer_json, answer_list, answer_saved, answer_write, etag, find_warnings
+from knowhub.web.responses import answer_json, answer_list, answer_saved, answer_write, make_etag
 from knowhub.web.route import DELETED, Call, EditCall, Routes, WriteCall
 from knowhub.web.schemas import resources as schemas
-from knowhub.web.schemas.parts import DeleteParams, EraseBody
+from knowhub.web.schemas.parts import DeleteBody, DeleteParams
+from knowhub.web.secret_warnings import find_warnings
 
 routes = Routes("/api/resource", "resources", "Code, credentials, cookies and other texts, with an encrypted part.")
 
@@ -41,21 +42,21 @@ routes = Routes("/api/resource", "resources", "Code, credentials, cookies and ot
         },
     },
 )
-async def save_resource(call: WriteCall, sent: schemas.ResourceBody, params: schemas.ResourceSaveParams) -> Response:
+async def save_resource(call: WriteCall, body: schemas.ResourceBody, params: schemas.ResourceSaveParams) -> Response:
     """Save code, a credential, a cookie or any other text; `secure_body` is sealed.
 
     409 if the id exists. With `upsert` the owner saves a new version, which replaces all fields.
     """
     service = call.hub.resources
-    saved = await service.save(call.ctx, sent.to_new(), call.key, upsert=params.upsert)
-    warnings = await find_warnings({"title": sent.title, "body": sent.body})
-    return answer_saved(saved, 201 if saved.is_new else 200, f"/api/resource/{quote(sent.id)}", warnings)
+    saved = await service.save(call.ctx, body.to_new(), call.key, upsert=params.upsert)
+    warnings = await find_warnings({"title": body.title, "body": body.body})
+    return answer_saved(saved, 201 if saved.is_new else 200, f"/api/resource/{quote(body.id)}", warnings)
 
 
 @routes.add("GET", "", {200: schemas.ResourceList}, summary="List resources by id")
 async def list_resources(call: Call, params: schemas.ResourceListParams) -> Response:
     """List the resources that the caller sees, by prefix, content type and expiry, without their sealed texts."""
-    page = await call.hub.resources.list_page(call.ctx, params.query())
+    page = await call.hub.resources.list_page(call.ctx, params.to_query())
     return answer_list(page.records, page.next_after)
 
 
@@ -65,6 +66,7 @@ async def list_resources(call: Call, params: schemas.ResourceListParams) -> Resp
     {200: schemas.ReadResource},
     summary="Read a resource",
     errors=(409, 507),
+    headers={200: ("ETag", "X-Operation-Id")},
 )
 async def get_resource(call: Call, resource_id: str, params: schemas.ResourceParams) -> Response:
     """Read a resource. `ETag` is its version. With `reveal` the answer has its sealed text too.
@@ -75,10 +77,10 @@ async def get_resource(call: Call, resource_id: str, params: schemas.ResourcePar
     service = call.hub.resources
     if not params.reveal:
         record = await service.read(call.ctx, resource_id)
-        return answer_json(record, headers=etag(record["version"]))
+        return answer_json(record, headers=make_etag(record["version"]))
     shown = await service.reveal(call.ctx, resource_id)
     return answer_write(
-        {**shown.record, "secure_body": shown.secure_body}, shown.operation_id, 200, etag(shown.record["version"])
+        {**shown.record, "secure_body": shown.secure_body}, shown.operation_id, 200, make_etag(shown.record["version"])
     )
 
 
@@ -92,24 +94,24 @@ async def get_resource(call: Call, resource_id: str, params: schemas.ResourcePar
         "nothing sealed any more": {"secure_body": None},
     },
 )
-async def update_resource(call: EditCall, resource_id: str, sent: schemas.ResourcePatchBody) -> Response:
+async def update_resource(call: EditCall, resource_id: str, body: schemas.ResourcePatchBody) -> Response:
     """Change a resource's body, sealed body, metadata or scopes."""
     service = call.hub.resources
-    patch = sent.patch()
+    patch = body.to_patch()
     saved = await service.patch(call.ctx, check_resource_id(resource_id), patch, call.version, call.key)
     # What is sealed is where it belongs.
     return answer_saved(saved, more=await find_warnings({"title": patch.get("title"), "body": patch.get("body")}))
 
 
 @routes.add("DELETE", "/{resource_id:path}", DELETED, summary="Delete a resource")
-async def delete_resource(call: EditCall, resource_id: str, sent: EraseBody | DeleteParams) -> Response:
+async def delete_resource(call: EditCall, resource_id: str, body: DeleteBody | DeleteParams) -> Response:
     """Delete a resource. Undo brings it back.
 
     With `erase` it is removed for good: its key is deleted from the log, so the sealed text cannot be opened any more,
     in snapshots and copies neither.
     """
     check_resource_id(resource_id)
-    if sent.erase:
+    if body.erase:
         return await call.erase(RESOURCES, resource_id)
     service = call.hub.resources
     return answer_write({}, await service.delete(call.ctx, resource_id, call.version, call.key))

@@ -21,9 +21,9 @@ from knowhub.web.schemas.parts import (
     CallerIds,
     Changes,
     CommaSeparated,
+    DeleteBody,
     DeleteParams,
     EntityId,
-    EraseBody,
     Label,
     NonEmptyLabel,
     Part,
@@ -56,20 +56,20 @@ def _check_name(text: str) -> str:
     return text
 
 
-def _level(value: object) -> object:
+def _normalize_level(value: object) -> object:
     if not isinstance(value, str):
         return value
     return f"L{value}" if value.isdecimal() else value.upper()
 
 
-def _not_too_many(messages: object) -> object:
+def _check_count(messages: object) -> object:
     # The schema has the limit as well; it cannot say what to do.
     if isinstance(messages, list) and len(messages) > commit_checks.MAX_MESSAGES:
         raise ValueError(commit_checks.TOO_MANY)
     return messages
 
 
-def _finite(seconds: float) -> float:
+def _check_finite(seconds: float) -> float:
     if not math.isfinite(seconds):
         raise ValueError("must be a number of seconds")
     return seconds
@@ -92,7 +92,7 @@ MessageId = Annotated[NonEmptyLabel, AfterValidator(_check_name)]
 Role = Annotated[str, StringConstraints(min_length=1, max_length=commit_checks.MAX_ROLE_CHARS), AfterValidator(clean)]
 Note = Annotated[str, StringConstraints(max_length=commit_checks.MAX_NOTE_CHARS), AfterValidator(clean)]
 ToolName = Annotated[NonEmptyLabel, AfterValidator(_check_name)]
-LevelName = Annotated[Literal["L0", "L1", "L2"], BeforeValidator(_level), WithJsonSchema(_LEVEL_SCHEMA)]
+LevelName = Annotated[Literal["L0", "L1", "L2"], BeforeValidator(_normalize_level), WithJsonSchema(_LEVEL_SCHEMA)]
 
 
 class SessionMessage(Part):
@@ -123,7 +123,7 @@ class UsedToolPart(Part):
     kind: Literal["tool", "skill"] = "tool"
     ok: bool | None = Field(default=None, description="Whether it worked. Default true.")
     success: bool | None = Field(default=None, description="Another name of `ok`.")
-    seconds: Annotated[float, Field(ge=0, le=MAX_TOOL_SECONDS), AfterValidator(_finite)] | None = None
+    seconds: Annotated[float, Field(ge=0, le=MAX_TOOL_SECONDS), AfterValidator(_check_finite)] | None = None
     note: Note = ""
     call_id: Label | None = Field(default=None, description="A call with a known id is not counted again.")
 
@@ -133,7 +133,7 @@ class UsedToolPart(Part):
             raise ValueError("ok and success say different things; send one of them")
         return self
 
-    def to_used(self) -> UsedTool:
+    def to_used_tool(self) -> UsedTool:
         """Return the parsed call."""
         worked = self.ok if self.ok is not None else self.success is not False
         return UsedTool(self.name, self.kind, worked, self.seconds, self.note, self.call_id)
@@ -153,7 +153,7 @@ class CommitBody(Body):
     messages: Annotated[
         list[SessionMessage],
         Field(min_length=1, max_length=commit_checks.MAX_MESSAGES),
-        BeforeValidator(_not_too_many),
+        BeforeValidator(_check_count),
     ]
     used_contexts: Annotated[list[Text], Field(max_length=commit_checks.MAX_USED)] = Field(
         default_factory=list,
@@ -173,7 +173,7 @@ class CommitBody(Body):
             messages=[message.to_message() for message in self.messages],
             used_contexts=self.used_contexts,
             used_tools=[
-                UsedTool(used_tool) if isinstance(used_tool, str) else used_tool.to_used()
+                UsedTool(used_tool) if isinstance(used_tool, str) else used_tool.to_used_tool()
                 for used_tool in self.used_tools
             ],
             options=CommitOptions(self.options.dry_run, self.options.extract),
@@ -193,16 +193,16 @@ class MemorySearchParams(TimeAndTagFilters):
     min_relevance: float = Field(default=0.0, ge=0, le=1, description="The least relevance of a result.")
     explain: bool = Field(default=False, description="Say of each block why it is there.")
 
-    def limits(self) -> MemoryLimits:
+    def to_limits(self) -> MemoryLimits:
         """Return what a result must have beside the words. Raises InvalidInput for an unknown parameter."""
         return MemoryLimits(
-            self.time_range(),
-            self.tag_filters(),
+            self.to_time_range(),
+            self.to_tag_filters(),
             self.min_relevance,
             self.explain,
         )
 
-    def get_categories(self) -> list[str] | None:
+    def to_categories(self) -> list[str] | None:
         """Return the categories that are asked for, None for all."""
         return [category.value for category in self.categories] or None
 
@@ -228,8 +228,8 @@ class NodeParams(CallerIds):
     uri: Uri
 
 
-class NodePlaceParams(Part):
-    """The memory of a PATCH. The caller is in the body, which may name the URI too."""
+class NodeUriParams(Part):
+    """The memory, where a body names the caller. The body may name the URI too."""
 
     uri: Uri | None = None
 
@@ -248,7 +248,7 @@ class NodeDeleteParams(NodeParams, DeleteParams):
     """Which memory is deleted, and whether for good."""
 
 
-class NodeEraseBody(NodePlaceParams, EraseBody):
+class NodeDeleteBody(NodeUriParams, DeleteBody):
     """Which memory is deleted, and by whom, where that is not said in the query."""
 
 
@@ -296,7 +296,7 @@ class RecallParams(TimeAndTagFilters):
         default=None, ge=0, le=1, description="The least relevance of an item, in place of each source's own floor."
     )
 
-    def question(self) -> RecallQuestion:
+    def to_query(self) -> RecallQuestion:
         """Return the parsed question."""
         return RecallQuestion(
             self.q,
@@ -305,7 +305,7 @@ class RecallParams(TimeAndTagFilters):
             frozenset(self.types),
             [category.value for category in self.categories],
             self.llm_expand_query,
-            self.time_range(),
-            self.tag_filters(),
+            self.to_time_range(),
+            self.to_tag_filters(),
             self.min_relevance,
         )

@@ -1,10 +1,10 @@
-"""The shapes of answers on layered memories and on recall."""
+"""Answers on layered memories and on recall."""
 
 from typing import Any
 
 from pydantic import Field
 
-from knowhub.web.schemas.answers import KnowledgeRecord
+from knowhub.web.schemas.knowledge_answers import KnowledgeRecord
 from knowhub.web.schemas.parts import Answer, DroppedAnswer, OperationAnswer, Page
 
 _URI = "ctx://default/users/li/memories/preferences/language"

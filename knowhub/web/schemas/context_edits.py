@@ -77,7 +77,7 @@ class UnlinkParams(CallerIds):
     relation_type: NonEmptyLabel | None = Field(default=None, description="Only those of this type. Default: all.")
 
 
-class UnrelateBody(UnlinkParams, Body):
+class UnlinkBody(UnlinkParams, Body):
     """The same, for who sends a body with a DELETE."""
 
 

@@ -8,7 +8,8 @@ from pydantic import AfterValidator, ConfigDict, Field, model_validator
 from knowhub.core.errors import InvalidInput, TooLarge
 from knowhub.knowledge.evidence import MAX_PENDING_FEEDBACK, VOTES_STORED
 from knowhub.knowledge.model import DEFAULT_SCORE, HISTORY_SHOWN, ImportedKnowledge, OnConflict
-from knowhub.web.json_text import MAX_WRONG_LINES, JsonLimits, parse_json_lines
+from knowhub.web.json_limits import JsonLimits
+from knowhub.web.json_parsing import MAX_WRONG_LINES, parse_json_lines
 from knowhub.web.schemas.knowledge import (
     MAX_COUNT,
     MAX_IMPORT_LINES,
@@ -65,7 +66,7 @@ class Evaluation(Part):
     helpful_history: list[Case] | None = None
     harmful_history: list[Case] | None = None
 
-    def evidence(self) -> dict[str, Any]:
+    def to_evidence(self) -> dict[str, Any]:
         """Return what was given, in the form of a record's `eval`."""
         given = self.model_dump(exclude_none=True, exclude={"effective"})
         if "weak" in given:
@@ -76,13 +77,13 @@ class Evaluation(Part):
         return given
 
 
-def _record_id(text: str) -> str:
+def _check_record_id(text: str) -> str:
     if text in RESERVED_WORDS:
         raise ValueError(f"{text!r} is a word of the API, so a record of that id could not be read")
     return text
 
 
-RecordId = Annotated[EntityId, AfterValidator(_record_id)]
+RecordId = Annotated[EntityId, AfterValidator(_check_record_id)]
 
 
 class ImportLine(RecordFields):
@@ -105,7 +106,7 @@ class ImportLine(RecordFields):
         """Return the parsed line."""
         score = self.eval.score or self.score or DEFAULT_SCORE
         return ImportedKnowledge(
-            self.id, self.to_new(score=score), {**self.eval.evidence(), "score": score}, self.created_at
+            self.id, self.to_new(score=score), {**self.eval.to_evidence(), "score": score}, self.created_at
         )
 
 
@@ -135,9 +136,9 @@ def parse_import(
 def _number_lines(body: bytes, max_lines: int | None) -> Sequence[NumberedLine]:
     """Return the lines that are not blank with their numbers. Raises TooLarge when they are too many."""
     # Room for a blank line after each record; what is behind is not split, as each line takes memory.
-    most = -1 if max_lines is None else 2 * max_lines
-    lines = body.split(b"\n", most)
-    rest = lines.pop() if max_lines is not None and len(lines) > most else b""
+    max_splits = -1 if max_lines is None else 2 * max_lines
+    lines = body.split(b"\n", max_splits)
+    rest = lines.pop() if max_lines is not None and len(lines) > max_splits else b""
     numbered = [(number, line) for number, line in enumerate(lines, start=1) if line.strip()]
     if max_lines is not None and (len(numbered) > max_lines or rest.strip()):
         raise TooLarge(

@@ -6,7 +6,7 @@ from pydantic import Field
 
 from knowhub.conversations.messages import Message
 from knowhub.knowledge.extract.model import ExtractionRequest, Trigger
-from knowhub.web.schemas.answers import KnowledgeRecord
+from knowhub.web.schemas.knowledge_answers import KnowledgeRecord
 from knowhub.web.schemas.parts import (
     Answer,
     Body,

@@ -1,4 +1,4 @@
-"""The shapes of answers on keywords and infos, for the OpenAPI document; a test compares."""
+"""Answers on keywords and infos."""
 
 from typing import Annotated, Any, Literal
 

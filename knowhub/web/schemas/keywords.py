@@ -23,7 +23,6 @@ from knowhub.web.schemas.parts import (
     Body,
     CallerIds,
     Changes,
-    DeleteBody,
     DeleteParams,
     NonEmptyLabel,
     Owner,
@@ -154,7 +153,7 @@ class KeywordDeleteParams(DeleteParams):
     erase: bool = Field(default=False, description="Remove the content of a deleted keyword for good.")
 
 
-class KeywordDeleteBody(KeywordDeleteParams, DeleteBody):
+class KeywordDeleteBody(KeywordDeleteParams, VersionedBody):
     """The same, for who sends a body with a DELETE."""
 
 
@@ -235,7 +234,7 @@ class KeywordInfosParams(CallerIds):
     )
     descendants: bool = Field(default=False, description="Also the infos of all keywords below it, each once.")
 
-    def query(self) -> InfoQuery:
+    def to_query(self) -> InfoQuery:
         """Return the parsed page."""
         return fill(InfoQuery, self)
 

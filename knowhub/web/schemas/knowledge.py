@@ -126,9 +126,13 @@ class RecordFields(Part):
 
     @model_validator(mode="after")
     def _check(self) -> Self:
-        if self.types and self.type and self.type not in self.types:
-            raise ValueError("`type` must be one of `types`, or be left out")
+        _check_type(self.type, self.types)
         return self
+
+
+def _check_type(kind: TypeName | None, kinds: Types | None) -> None:
+    if kinds and kind and kind not in kinds:
+        raise ValueError("`type` must be one of `types`, or be left out")
 
 
 class Item(RecordFields):
@@ -162,9 +166,9 @@ class PatchBody(Changes):
     valid_from: Moment | None = Field(default=None, description="null removes it.")
     valid_to: Moment | None = Field(default=None, description="null removes it.")
 
-    def patch(self) -> dict[str, Any]:
+    def to_patch(self) -> dict[str, Any]:
         """Return the fields that were sent, as a record holds them."""
-        sent = super().patch()
+        sent = super().to_patch()
         fields = {
             name: list(dict.fromkeys(value)) if isinstance(value, list) else value for name, value in sent.items()
         }
@@ -177,8 +181,7 @@ class PatchBody(Changes):
 
     @model_validator(mode="after")
     def _check(self) -> Self:
-        if self.types and self.type and self.type not in self.types:
-            raise ValueError("`type` must be one of `types`, or be left out")
+        _check_type(self.type, self.types)
         return self
 
 
@@ -209,7 +212,7 @@ class FeedbackBody(VersionedBody):
         description="What was learned, in words. A model rewrites the content. Only the owner may send it.",
     )
 
-    def feedback(self) -> Feedback:
+    def to_feedback(self) -> Feedback:
         """Return the parsed evidence."""
         return Feedback(
             self.add_helpful_case.to_case() if self.add_helpful_case else None,
@@ -232,7 +235,7 @@ class BatchFeedbackBody(Body):
 
     feedback_list: Annotated[list[FeedbackItem], Field(min_length=1, max_length=MAX_ITEMS)]
 
-    def votes(self) -> list[Vote]:
+    def to_votes(self) -> list[Vote]:
         """Return the parsed votes in order."""
         return [
             Vote(feedback_item.knowledge_id, feedback_item.is_helpful, feedback_item.case.to_case())
@@ -303,14 +306,14 @@ class RecordFilters(TimeAndTagFilters):
     scopes: Annotated[list[Scope], CommaSeparated] = Field(default_factory=list)
     owner: Owner | None = None
 
-    def filters(self) -> list[frozenset[str]]:
+    def to_filters(self) -> list[frozenset[str]]:
         """Return the parsed filters. Raises InvalidInput for an unknown parameter."""
         values = {name: getattr(self, name) for name in FACETS if name in type(self).model_fields}
         # A field with a single value filters by that.
         filters = make_filters(
             {name: [value] if isinstance(value, str) else value or () for name, value in values.items()}
         )
-        return [*filters, *self.tag_filters()]
+        return [*filters, *self.to_tag_filters()]
 
 
 class KnowledgeSearchParams(RecordFilters):
@@ -344,15 +347,15 @@ class KnowledgeSearchParams(RecordFilters):
             raise ValueError("needs session_id or goal_id")
         return unseen
 
-    def query(self) -> SearchQuery:
+    def to_query(self) -> SearchQuery:
         """Return the parsed search."""
         return fill(
             SearchQuery,
             self,
             text=self.q,
-            filters=self.filters(),
+            filters=self.to_filters(),
             as_of=None if self.as_of is None else clock.parse_iso(self.as_of),
-            created=self.time_range(),
+            created=self.to_time_range(),
         )
 
 

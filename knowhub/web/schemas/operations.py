@@ -34,7 +34,7 @@ class OperationParams(CallerIds):
                 raise ValueError("must be a sequence number or a time in ISO 8601") from None
         return value
 
-    def filter(self) -> OperationFilter:
+    def to_filter(self) -> OperationFilter:
         """Return the parsed filter."""
         seq = int(self.since) if self.since and _is_seq(self.since) else None
         time = clock.parse_iso(self.since) if self.since and seq is None else None

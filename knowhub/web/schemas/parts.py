@@ -92,7 +92,7 @@ def refuse_blank(problem: str) -> AfterValidator:
     return _refuse(lambda text: None if text.strip() else problem)
 
 
-def _owner(text: str) -> str:
+def _normalize_owner(text: str) -> str:
     # A bare name or e-mail address is a user.
     owner = text if ":" in text else f"user:{text}"
     problem = scopes.owner_problem(owner)
@@ -109,11 +109,11 @@ def normalize_moment(text: str) -> str:
         raise ValueError("must be a date or time in ISO 8601, such as 2026-03-05T12:00:00Z or 2026-03-05") from None
 
 
-def _comma_separated(value: Any) -> Any:  # noqa: ANN401 -- whatever came in the query
+def _split_commas(value: Any) -> Any:  # noqa: ANN401 -- whatever came in the query
     if isinstance(value, str):
         return [part.strip() for part in value.split(",") if part.strip()]
     if isinstance(value, list) and all(isinstance(part, str) for part in value):
-        return [name for part in value for name in _comma_separated(part)]
+        return [name for part in value for name in _split_commas(part)]
     return value
 
 
@@ -132,13 +132,13 @@ Scope = Annotated[
     str, StringConstraints(max_length=MAX_LABEL_CHARS), _refuse(scopes.scope_problem), WithJsonSchema(_SCOPE_SCHEMA)
 ]
 # Its limit is that of its id: whoever may call may own.
-Owner = Annotated[str, AfterValidator(_owner), WithJsonSchema(_OWNER_SCHEMA)]
+Owner = Annotated[str, AfterValidator(_normalize_owner), WithJsonSchema(_OWNER_SCHEMA)]
 Moment = Annotated[str, AfterValidator(normalize_moment), WithJsonSchema(_MOMENT_SCHEMA)]
 Version = Annotated[int, Field(ge=1)]
 _TAG = "tag."
 # In an address, `?user=li` is shorter than `?user_id=li`.
 _SHORT_NAMES = {name.removesuffix("_id"): name for name in CONTEXT_IDS}
-CommaSeparated = BeforeValidator(_comma_separated)
+CommaSeparated = BeforeValidator(_split_commas)
 
 
 class CallerIds(BaseModel):
@@ -157,7 +157,7 @@ class CallerIds(BaseModel):
     team_id: EntityId | None = Field(default=None, description="See `team:ID` too.")
     org_id: EntityId | None = Field(default=None, description="See `org:ID` too.")
 
-    def context(self, default_owner: str) -> RequestContext:
+    def to_context(self, default_owner: str) -> RequestContext:
         """Return the caller; with no id at all it is the local principal, who may do everything."""
         ids = self.get_ids()
         return caller_context(ids, default_owner, self.account) if ids else local_context(default_owner, self.account)
@@ -200,12 +200,12 @@ class TimeAndTagFilters(CallerIds):
     )
     until: Moment | None = Field(default=None, description="The same, before this time.")
 
-    def time_range(self) -> TimeRange:
+    def to_time_range(self) -> TimeRange:
         """Return the parsed range of time."""
         since, until = (None if moment is None else clock.parse_iso(moment) for moment in (self.since, self.until))
         return TimeRange(since, until)
 
-    def tag_filters(self) -> list[frozenset[str]]:
+    def to_tag_filters(self) -> list[frozenset[str]]:
         """Return the facets of each tag that is asked for. Raises InvalidInput for an unknown parameter."""
         filters = []
         for name, value in (self.model_extra or {}).items():
@@ -237,16 +237,10 @@ class VersionedBody(Body):
 class Changes(VersionedBody):
     """Fields to be changed. Fields that are left out stay. A field can be null only if a subclass allows it."""
 
-    def patch(self) -> dict[str, Any]:
+    def to_patch(self) -> dict[str, Any]:
         """Return the fields that were sent, as a row holds them."""
         sent = self.model_fields_set - _NO_CHANGES
         return {name: getattr(self, name) for name in type(self).model_fields if name in sent}
-
-
-class DeleteBody(Body):
-    """Who deletes which version, if not the query and `If-Match` say so."""
-
-    version: Version | None = None
 
 
 _NO_CHANGES = {*CallerIds.model_fields, "version", "uri", "allow_duplicate"}
@@ -262,8 +256,8 @@ class DeleteParams(CallerIds):
     wait: bool = Field(default=True, description="With false an erase answers with a job id, at once.")
 
 
-class EraseBody(DeleteParams, DeleteBody):
-    """A deletion that may be an erasing."""
+class DeleteBody(DeleteParams, VersionedBody):
+    """The same, for who sends a body with a DELETE, and the version to be deleted."""
 
 
 def fill(kind: type[FilledT], model: BaseModel, **others: Any) -> FilledT:  # noqa: ANN401 -- fields of any type

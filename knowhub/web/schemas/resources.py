@@ -93,7 +93,7 @@ class ResourceListParams(CallerIds):
     limit: int = Field(default=DEFAULT_LIMIT, ge=1, le=1000)
     cursor: Prefix | None = None
 
-    def query(self) -> ResourceQuery:
+    def to_query(self) -> ResourceQuery:
         """Return what the service looks for."""
         return fill(ResourceQuery, self, after=self.cursor)
 

@@ -16,7 +16,8 @@ from knowhub.core.operation import IdempotencyKey
 from knowhub.core.request_context import RequestContext
 from knowhub.keywords.exchange import MAX_ROWS, ExportedInfo, ExportedKeyword, ImportedTree, TreeImportResult
 from knowhub.keywords.model import ROOT_ID, Dropped, RelationType, TreeFormat
-from knowhub.web.json_text import MAX_WRONG_LINES, JsonLimits, parse_json_lines
+from knowhub.web.json_limits import JsonLimits
+from knowhub.web.json_parsing import MAX_WRONG_LINES, parse_json_lines
 from knowhub.web.schemas.keywords import MAX_LINKS, InfoFields, KeywordItem, Relation, RowId
 from knowhub.web.schemas.parts import Part
 from knowhub.web.tree_files.skos import SKOS_BEGIN, SKOS_END, parse_skos, render_concept

@@ -2,6 +2,7 @@
 
 import xml.etree.ElementTree as ET
 from collections.abc import Iterator, Mapping
+from enum import StrEnum
 from io import BytesIO
 from typing import Any, Final
 from xml.sax.saxutils import escape, quoteattr
@@ -50,6 +51,13 @@ _MAX_PROPERTIES: Final = 20
 _UNWRITABLE: Final = dict.fromkeys((*range(9), 11, 12, *range(14, 32), 65534, 65535))
 
 
+class DropReason(StrEnum):
+    """Why a part of a document is left out."""
+
+    NO_PLACE = "no_place"
+    NOT_IN_FILE = "not_in_file"
+
+
 def render_concept(keyword: ExportedKeyword) -> str:
     """Return a keyword as a concept: prefLabel, altLabel, definition, and broader or topConceptOf."""
     row, parent_id = keyword.row, keyword.parent_id
@@ -94,7 +102,7 @@ def parse_skos(document: bytes) -> tuple[list[tuple[int, dict[str, Any]]], Dropp
             errors.append(FieldError(f"concepts.{number}.broader", detail))
         else:
             rows[uri] = (number, broader[0] if broader else None, row)
-    graph.note_unused()
+    graph.count_unused()
     free_items(graph.texts, *graph.links.values())
     if errors:
         raise InvalidInput(f"{errors[0].field}: {errors[0].message}; nothing was imported", errors[:_MAX_NAMED])
@@ -153,7 +161,7 @@ class _Graph:
         elif child.tag == f"{_RDF}type":
             if f"{_SKOS[1:-1]}Concept" in targets:
                 self._concepts[subject] = None
-            self.dropped[child.tag, "no_place"] += len(set(targets) - _TYPES)
+            self.dropped[child.tag, DropReason.NO_PLACE] += len(set(targets) - _TYPES)
         elif child.tag == _BROADER:
             self.links[_BROADER].setdefault(subject, set()).update(targets)
         elif child.tag in self.links:
@@ -162,21 +170,21 @@ class _Graph:
         elif child.tag in _OF_SCHEMES:
             self._schemes.update(targets)
         else:
-            self.dropped[child.tag, "no_place"] += len(targets)
+            self.dropped[child.tag, DropReason.NO_PLACE] += len(targets)
 
-    def note_unused(self) -> None:
+    def count_unused(self) -> None:
         """Count what is said of subjects that are no concepts of the document, and the schemes if there are several."""
-        self.dropped[_IN_SCHEME, "no_place"] += len(self._schemes) if len(self._schemes) > 1 else 0
+        self.dropped[_IN_SCHEME, DropReason.NO_PLACE] += len(self._schemes) if len(self._schemes) > 1 else 0
         for tag, links in self.links.items():
             unknown = sum(len(uppers) for lower, uppers in links.items() if lower not in self._concepts)
-            self.dropped[tag, "no_place" if tag == _BROADER else "not_in_file"] += unknown
+            self.dropped[tag, DropReason.NO_PLACE if tag == _BROADER else DropReason.NOT_IN_FILE] += unknown
         for subject in self.texts.keys() - self._concepts.keys():
             for tag, texts in self.texts[subject].items():
-                self.dropped[tag, "no_place"] += len(texts)
+                self.dropped[tag, DropReason.NO_PLACE] += len(texts)
 
     def _add_text(self, subject: str, name: str, value: str, language: str) -> None:
         if value.strip() and name not in _TEXTS:
-            self.dropped[name, "no_place"] += 1
+            self.dropped[name, DropReason.NO_PLACE] += 1
         elif value.strip():
             self.texts.setdefault(subject, {}).setdefault(name, []).append((language.lower(), value.strip()))
 
@@ -225,7 +233,7 @@ def _make_row(
     name = min(names, key=_rank_language)[1]
     described = [("", "")]
     for place, found in enumerate(kind for kind in _DESCRIPTIONS if kind in texts):
-        dropped[found, "no_place"] += len(texts[found]) - (place == 0)
+        dropped[found, DropReason.NO_PLACE] += len(texts[found]) - (place == 0)
         described = described if place else texts[found]
     return {
         "ref": str(number),

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from knowhub.cli.hosts import json_text
+from knowhub.cli.hosts import jsonc
 from knowhub.cli.hosts.connection import HOSTS, PLUGIN, Connection, list_edits
 from knowhub.cli.hosts.edits import plan_changes
 from knowhub.core.errors import Conflict
@@ -66,12 +66,12 @@ def test_removal_restores_json_to_its_text_before_the_addition(
         at = at.get(key, {}) if isinstance(at, dict) else None
     if not isinstance(at, dict) or path[-1] in at:
         return
-    after = json_text.add(before, path, value)
+    after = jsonc.add(before, path, value)
 
-    assert json_text.find_value(after, path) == value
+    assert jsonc.find_value(after, path) == value
     for key in document.keys() - {path[0]}:
         assert json.loads(after)[key] == document[key]
-    assert json_text.remove(after, path) == before
+    assert jsonc.remove(after, path) == before
 
 
 @given(st.lists(VALUES, max_size=3), VALUES, INDENTS)
@@ -79,10 +79,10 @@ def test_removal_restores_a_list_to_its_text_before_the_addition(
     items: list[object], value: object, indent: int | str | None
 ) -> None:
     before = json.dumps({"a": items, "b": 1}, indent=indent)
-    after = json_text.add(before, ("a", len(items)), value)
+    after = jsonc.add(before, ("a", len(items)), value)
 
     assert json.loads(after) == {"a": [*items, value], "b": 1}
-    assert json_text.remove(after, ("a", len(items))) == before
+    assert jsonc.remove(after, ("a", len(items))) == before
 
 
 @pytest.mark.parametrize(
@@ -253,7 +253,7 @@ def test_comments_and_tables_around_the_table_stay(tmp_path: Path) -> None:
     ],
 )
 def test_removal_from_json_keeps_comments(before: str, after: str) -> None:
-    assert json_text.remove(before, ("s", "k") if '"s"' in before else ("k",)) == after
+    assert jsonc.remove(before, ("s", "k") if '"s"' in before else ("k",)) == after
 
 
 @pytest.mark.parametrize("name", [".claude.json", ".claude/settings.json", ".codex/config.toml", ".codex/hooks.json"])

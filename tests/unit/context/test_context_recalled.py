@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from agent_tools.fences import FENCE_NOTE, HEADING, find_fence, without_fenced
+from agent_tools.fences import FENCE_NOTE, HEADING, find_fence, remove_fenced
 from knowhub.context.model import MemoryCategory
 from knowhub.conversations.messages import Message
 from knowhub.conversations.recalled import RecalledTexts, index_recalled, remove_recalled
@@ -167,17 +167,17 @@ OWN = [
 
 @pytest.mark.parametrize("shown", SHOWN)
 def test_shown_text_is_recognised_in_every_form_and_other_words_stay(shown: str) -> None:
-    assert without_fenced(shown)[0] == ""
+    assert remove_fenced(shown)[0] == ""
     assert find_fence(shown) == 0
     assert (
-        without_fenced(f"  I prefer spaces.\n\n{shown}\n\n  Since May.\n")[0] == "  I prefer spaces.\n\n  Since May.\n"
+        remove_fenced(f"  I prefer spaces.\n\n{shown}\n\n  Since May.\n")[0] == "  I prefer spaces.\n\n  Since May.\n"
     )
-    assert without_fenced(f"It says:\n{shown}\nNo.") == ("It says:\nNo.", without_fenced(shown)[1])
+    assert remove_fenced(f"It says:\n{shown}\nNo.") == ("It says:\nNo.", remove_fenced(shown)[1])
 
 
 @pytest.mark.parametrize("own", OWN)
 def test_what_only_looks_fenced_stays(own: str) -> None:
-    assert without_fenced(own) == (own, 0)
+    assert remove_fenced(own) == (own, 0)
     assert find_fence(own) is None
 
 
@@ -185,7 +185,7 @@ def test_what_only_looks_fenced_stays(own: str) -> None:
 @pytest.mark.parametrize("shown", [FENCED, RECORD, mark(FENCED, "> ")])
 def test_own_words_around_shown_text_stay_as_they_are(shown: str, own: str) -> None:
     # Without a word between them, what begins with «id: » looks like another row.
-    assert without_fenced(f"{own}\n\n{shown}\n\nMine:\n{own}")[0] == f"{own}\n\nMine:\n{own}"
+    assert remove_fenced(f"{own}\n\n{shown}\n\nMine:\n{own}")[0] == f"{own}\n\nMine:\n{own}"
 
 
 RESULT = {"results": [{"id": "ctx://default/users/li/memories/events/1", "source": "memory", "text": "Lives in Rome."}]}
@@ -208,7 +208,7 @@ CONTENT = [{"type": "text", "text": f"{FENCE_NOTE}\n\n| id: any\n| text: Lives i
 def test_a_tool_that_answers_in_json_is_recognised_and_a_person_is_not(output: str) -> None:
     for name in ("mcp__memory__read", "read", ""):
         assert remove_recall(Message("tool", output, name)) == ""
-    assert without_fenced(output) == (output, 0)
+    assert remove_fenced(output) == (output, 0)
 
 
 @pytest.mark.parametrize(

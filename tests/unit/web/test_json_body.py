@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from knowhub.core.json_strings import StringSpan, cut_string, find_strings
-from knowhub.web.json_text import parse_json
+from knowhub.web.json_parsing import parse_json
 
 MIB = 1024 * 1024
 TEXTS = st.text(st.sampled_from('"\\/u[]{},:a\n\x00é索🙂'), max_size=40)

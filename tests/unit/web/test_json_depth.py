@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from knowhub.web.json_text import JsonLimits, find_excess, find_excess_in_turns
+from knowhub.web.json_limits import JsonLimits, find_excess, find_excess_in_turns
 
 pytestmark = pytest.mark.anyio
 

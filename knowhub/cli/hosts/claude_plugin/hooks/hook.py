@@ -43,11 +43,11 @@ def read_end(payload: dict[str, object]) -> dict[str, object]:
     path = payload.get("transcript_path")
     if not isinstance(path, str):
         return {}
-    most = _TURN_BYTES if payload.get("hook_event_name") in _TURN_ENDS else _SESSION_BYTES
+    max_bytes = _TURN_BYTES if payload.get("hook_event_name") in _TURN_ENDS else _SESSION_BYTES
     with Path(path).open("rb") as file:
-        start = max(0, file.seek(0, os.SEEK_END) - most)
+        start = max(0, file.seek(0, os.SEEK_END) - max_bytes)
         file.seek(start)
-        lines = file.read(most)
+        lines = file.read(max_bytes)
     cut = lines.find(b"\n") + 1 if start else 0
     return {"transcript": lines[cut:].decode("utf-8", "replace"), "transcript_offset": start + cut}
 

@@ -1,4 +1,4 @@
-"""Answers about knowledge records. A test compares them with what is answered."""
+"""Answers on knowledge records."""
 
 from typing import Any
 

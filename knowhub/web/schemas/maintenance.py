@@ -159,7 +159,7 @@ class AuditParams(CallerIds):
         default=DEFAULT_STALE_DAYS, ge=1, le=MAX_STALE_DAYS, description="Days after which a record is old."
     )
 
-    def question(self) -> AuditQuery:
+    def to_query(self) -> AuditQuery:
         """Return the parsed question."""
         return AuditQuery(self.limit, frozenset(self.kinds or FindingKind), self.stale_days)
 

@@ -1,4 +1,4 @@
-"""Changes JSON as text, so that everything else in a file stays as it was written, comments too.
+"""Edits of JSON with comments (JSONC) as text: everything else in a file stays as it was written.
 
 What is added can be removed again exactly. A container that was there and empty gets its first member right behind its
 bracket; removing such a member leaves an empty container. A container that was added goes with its last member.
