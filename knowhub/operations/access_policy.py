@@ -121,8 +121,8 @@ class AccessPolicy:
         collection = self.collections.get(change.collection)
         if collection is None or collection.is_evidence:
             return collection is not None
-        moved = list_changed_paths(flatten(change.before or {}), flatten(change.after))
-        return change.before is not None and all(map(collection.merges, moved))
+        changed_paths = list_changed_paths(flatten(change.before or {}), flatten(change.after))
+        return change.before is not None and all(map(collection.merges, changed_paths))
 
     def _redact_row(self, name: str, row: Row) -> Row:
         collection = self.collections.get(name)
@@ -160,45 +160,47 @@ class AccessPolicy:
 
 
 def list_cascaded_keys(changes: Sequence[Change], collections: Collections) -> frozenset[Key]:
-    """Return the rows of an operation that only went along with a row that was deleted or that came back.
+    """Return the rows that an operation changed only because it deleted or restored another row.
 
-    Those are rows that were reattached from or to such a row, and join rows, such as links, that lead to it; with the
-    latter, the other join rows of the row at their other end.
+    These are rows that were reattached from or to such a row, and join rows, such as links, that lead to it. With a
+    join row, all other join rows of the row at its other end are included.
     """
-    turned = [change for change in changes if change.before is not None]
-    died = {change.key for change in turned if is_live(change.before) and not is_live(change.after)}
-    revived = {change.key for change in turned if not is_live(change.before) and is_live(change.after)}
-    if not died and not revived:
+    updates = [change for change in changes if change.before is not None]
+    deleted = {change.key for change in updates if is_live(change.before) and not is_live(change.after)}
+    restored = {change.key for change in updates if not is_live(change.before) and is_live(change.after)}
+    if not deleted and not restored:
         return frozenset()
-    found = {change.key for change in turned if _is_reattached(change, collections, died, revived)}
+    found = {change.key for change in updates if _is_reattached(change, collections, deleted, restored)}
     for collection in collections.values():
         if collection.row_id is not None:
             joins = [change for change in changes if change.collection == collection.name]
-            found |= {(collection.name, row_id) for row_id in _list_cascaded_joins(joins, collection, died | revived)}
+            found |= {
+                (collection.name, row_id) for row_id in _list_cascaded_joins(joins, collection, deleted | restored)
+            }
     return frozenset(found)
 
 
-def _is_reattached(change: Change, collections: Collections, died: set[Key], revived: set[Key]) -> bool:
+def _is_reattached(change: Change, collections: Collections, deleted: set[Key], restored: set[Key]) -> bool:
     # A deleted row is reattached as well: it comes back where it would be now.
     collection = collections.get(change.collection)
     if collection is None or change.before is None or is_live(change.before) != is_live(change.after):
         return False
-    moved = list_changed_paths(flatten(change.before), flatten(change.after))
+    changed_paths = list_changed_paths(flatten(change.before), flatten(change.after))
     return any(
-        moved == [(reference.field,)]
+        changed_paths == [(reference.field,)]
         and reference.on_delete is OnDelete.REATTACH
-        and (reference.key(change.before) in died or reference.key(change.after) in revived)
+        and (reference.key(change.before) in deleted or reference.key(change.after) in restored)
         for reference in collection.references
     )
 
 
-def _list_cascaded_joins(changes: Sequence[Change], collection: Collection, turned: set[Key]) -> Iterator[str]:
+def _list_cascaded_joins(changes: Sequence[Change], collection: Collection, targets: set[Key]) -> Iterator[str]:
     def other_ends(change: Change) -> set[Key | None]:
         references = (other for other in collection.references if other.on_delete is not OnDelete.REATTACH)
         return {reference.key(change.after) for reference in references}
 
     ends: set[Key | None] = set()
     for change in changes:
-        if any(reference.key(change.after) in turned for reference in collection.references):
+        if any(reference.key(change.after) in targets for reference in collection.references):
             ends |= other_ends(change)
     return (change.id for change in changes if not ends.isdisjoint(other_ends(change)))

@@ -233,7 +233,7 @@ class _UndoBuilder:
 
     def check_references(self) -> None:
         """Find rows that would be live without a row that they need, or above themselves."""
-        sound: dict[str, set[str]] = defaultdict(set)
+        acyclic: dict[str, set[str]] = defaultdict(set)
         for key, row in self.rows.items():
             for reference in self._collections[key[0]].references if is_live(row) else ():
                 target = reference.key(row)
@@ -242,7 +242,7 @@ class _UndoBuilder:
                 if reference.is_required and not self._is_available(target):
                     self.blocks.append(BlockedRow(*target, frozenset({_DELETED})))
                 elif reference.is_acyclic:
-                    self._check_cycle(key, reference.field, sound[key[0]])
+                    self._check_cycle(key, reference.field, acyclic[key[0]])
                 elif reference.excluded_by and reference.key(self._view.get(*key) or {}) != target:
                     self._check_excluded(reference.excluded_by, key, target)
 
@@ -281,10 +281,10 @@ class _UndoBuilder:
 
         The key differs if it is made of the reference. Then the row replaces no other live row.
         """
-        collection, heir = self._collections[key[0]], self._live_ancestor(reference, row)
-        if heir is None:
+        collection, ancestor_id = self._collections[key[0]], self._live_ancestor(reference, row)
+        if ancestor_id is None:
             return None
-        moved = {**row, reference.field: heir}
+        moved = {**row, reference.field: ancestor_id}
         if collection.row_id is None:
             return key, moved
         new_key = key[0], collection.row_id(moved)
@@ -293,11 +293,11 @@ class _UndoBuilder:
     def _live_ancestor(self, reference: Reference, row: Row) -> str | None:
         """Return the nearest live row from the target of a reference upwards, or a row that every account has."""
         target_id: str | None = row.get(reference.field)
-        passed: set[str] = set()
-        while target_id is not None and target_id not in passed:
+        visited: set[str] = set()
+        while target_id is not None and target_id not in visited:
             if self._is_available((reference.target, target_id)):
                 return target_id
-            passed.add(target_id)
+            visited.add(target_id)
             target_id = (self._row(reference.target, target_id) or {}).get(reference.via)
         return min(self._collections[reference.target].fixed_ids, default=None)
 
@@ -322,23 +322,23 @@ class _UndoBuilder:
                 if row is not None and is_live(row) and row.get(field) == target[1]:
                     self.blocks.append(BlockedRow(*key, frozenset({(field,)})))
 
-    def _check_cycle(self, key: Key, field: str, sound: set[str]) -> None:
-        # Rows known to lead to the top are not walked again: a chain of thousands would be, for each of its rows.
-        collection, passed = key[0], list[str]()
+    def _check_cycle(self, key: Key, field: str, acyclic: set[str]) -> None:
+        # Rows known to be in no cycle are not walked again: a chain of thousands would be, for each of its rows.
+        collection, visited = key[0], list[str]()
         above: str | None = key[1]
-        while above is not None and above not in sound:
-            if above in passed:
-                cycle = passed[passed.index(above) :]
+        while above is not None and above not in acyclic:
+            if above in visited:
+                cycle = visited[visited.index(above) :]
                 self.blocks += [BlockedRow(collection, row_id, frozenset({(field,)})) for row_id in cycle]
                 return
-            passed.append(above)
+            visited.append(above)
             above = (self._row(collection, above) or {}).get(field)
-        sound.update(passed)
+        acyclic.update(visited)
 
 
 def _is_edit(change: Change, collection: Collection) -> bool:
-    """Return whether a change of a live row touched more than counters, lists and computed fields."""
+    """Return whether a change of a live row changed more than counters, lists and computed fields."""
     if change.before is None or not is_live(change.before) or not is_live(change.after):
         return False
-    moved = list_changed_paths(flatten(change.before), flatten(change.after))
-    return not all(map(collection.merges, moved))
+    changed_paths = list_changed_paths(flatten(change.before), flatten(change.after))
+    return not all(map(collection.merges, changed_paths))
