@@ -13,13 +13,12 @@ from knowhub.cli.commands import Answer, Lines, command, route_command
 from knowhub.cli.hub_access import load_settings, run_on_hub
 from knowhub.cli.options import CommonOptions
 from knowhub.core.errors import Conflict
-from knowhub.stores.files.doctor.findings import Severity
 
 if TYPE_CHECKING:
     from knowhub.bootstrap import Hub
     from knowhub.core.request_context import RequestContext
 
-_STYLES: dict[str, str] = {Severity.OK: "green", Severity.NOTE: "cyan", Severity.PROBLEM: "bold red"}
+_STYLES = {"ok": "green", "note": "cyan", "problem": "bold red"}
 
 app = typer.Typer()
 
@@ -89,7 +88,7 @@ def doctor(
     repairs = repair_directory(settings) if repair and settings.data_dir.is_dir() else []
     findings = check_directory(settings)
     embedder = asyncio.run(check_embedder(settings))
-    problems = sum(finding.severity is Severity.PROBLEM for finding in findings) + len(embedder["problems"])
+    problems = sum(finding.severity == "problem" for finding in findings) + len(embedder["problems"])
     answer = {
         "results": [asdict(finding) for finding in findings],
         "count": len(findings),
