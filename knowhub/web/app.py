@@ -28,10 +28,10 @@ from knowhub.web import routes as route_modules
 from knowhub.web.auth import AuthMiddleware, log_first_steps
 from knowhub.web.hooks.service import HookService
 from knowhub.web.json_limits import make_json_limits
-from knowhub.web.limits import RateLimiter, RateLimits
 from knowhub.web.mcp.endpoint import make_route
 from knowhub.web.metrics import Metrics
 from knowhub.web.middleware import ConcurrencyLimit, Cors, HostGuard, RequestIdMiddleware
+from knowhub.web.rate_limiter import RateLimiter, RateLimits
 from knowhub.web.request_guard import NDJSON, BodyRules, RequestGuard
 from knowhub.web.route import Routes
 

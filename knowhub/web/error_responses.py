@@ -18,7 +18,7 @@ from starlette.types import Scope, Send
 
 from knowhub.core import errors
 from knowhub.web import json_rpc
-from knowhub.web.parsing import MalformedJson
+from knowhub.web.request_parsing import MalformedJson
 
 
 class ProblemKind(Enum):

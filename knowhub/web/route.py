@@ -24,8 +24,8 @@ from knowhub.core.permissions import check_can_maintain
 from knowhub.core.request_context import RequestContext
 from knowhub.operations.jobs import Work
 from knowhub.web.auth import make_local_context, make_request_context
-from knowhub.web.parsing import PARSED_AT_ONCE, parse_body, parse_query
 from knowhub.web.request_guard import BODY, BODY_HASH
+from knowhub.web.request_parsing import PARSED_AT_ONCE, parse_body, parse_query
 from knowhub.web.responses import answer_json, answer_text_list, answer_write
 from knowhub.web.schemas.maintenance import JobStarted
 from knowhub.web.schemas.parts import Body, CallerIds, DeletionAnswer, VersionedBody

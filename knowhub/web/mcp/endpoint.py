@@ -18,8 +18,8 @@ from knowhub.core.request_context import RequestContext
 from knowhub.web.auth import make_request_context
 from knowhub.web.json_rpc import PATH, find_fault, make_refusal
 from knowhub.web.mcp.tools import McpTool, choose_tools
-from knowhub.web.parsing import parse_query
 from knowhub.web.request_guard import BODY
+from knowhub.web.request_parsing import parse_query
 from knowhub.web.schemas.parts import AddressedCallerIds
 
 if TYPE_CHECKING:
