@@ -101,10 +101,10 @@ def _format_search(reply: Mapping[str, Any]) -> ToolResult:
     match status:
         case "matched":
             items = node
-            told = (
+            info_rows = (
                 {"info id": info.get("id")} | {name: info.get(name) for name in ("content", "source")} for info in infos
             )
-            shown = fences.fence_rows([_get_fields(node, path), *told])
+            shown = fences.fence_rows([_get_fields(node, path), *info_rows])
             output = f"Found, with {len(infos)} infos.\n\n{shown}"
         case "ambiguous":
             items = candidates

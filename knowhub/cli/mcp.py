@@ -141,12 +141,12 @@ async def _keep_open(settings: Settings, ids: dict[str, str | None], opened: asy
         from knowhub.web.mcp.tools import choose_tools
         from knowhub.web.schemas.parts import CallerIds
 
-        given = parse_model(CallerIds, ids)
+        caller_ids = parse_model(CallerIds, ids)
         tools = choose_tools(settings.mcp_tools)
         async with open_hub(settings) as hub:
 
             async def find_caller(_request: Request) -> tuple[Hub, RequestContext]:
-                return hub, given.to_context(hub.default_owner)
+                return hub, caller_ids.to_context(hub.default_owner)
 
             opened.set_result(McpEndpoint(tools, find_caller))
             await asyncio.Event().wait()

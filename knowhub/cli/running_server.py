@@ -143,12 +143,12 @@ def _check(server: _Server) -> None:
     challenge = random_bytes(_TOKEN_BYTES).hex()
     try:
         address = urlsplit(server.url)
-        asked = HTTPConnection(address.hostname or "", address.port, timeout=_PROOF_S)
+        connection = HTTPConnection(address.hostname or "", address.port, timeout=_PROOF_S)
         try:
-            asked.request("GET", "/health", headers={_CHALLENGE: challenge})
-            proof = asked.getresponse().getheader(_PROOF)
+            connection.request("GET", "/health", headers={_CHALLENGE: challenge})
+            proof = connection.getresponse().getheader(_PROOF)
         finally:
-            asked.close()
+            connection.close()
     except (OSError, HTTPException, ValueError) as error:
         raise Unavailable(f"nothing answers at {server.url}") from error
     if proof != _make_proof(server.token, challenge):

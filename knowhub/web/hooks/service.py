@@ -208,8 +208,8 @@ class Injector:
         if not query:
             return []
         floor = self._hub.settings.hook_relevance_floor
-        asked = SearchQuery(query, top_k=_FOUND, asks_models=False, floor=floor)
-        records = await self._hub.knowledge.search.search(ctx, asked)
+        search_query = SearchQuery(query, top_k=_FOUND, asks_models=False, floor=floor)
+        records = await self._hub.knowledge.search.search(ctx, search_query)
         found = [(row["relevance"], _describe_record(row)) for row in records.records]
         memories = await self._hub.memories.nodes.search_memory(ctx, query, top_k=_FOUND)
         found += _list_relevant(memories, floor, _find_session(ctx, session_id))

@@ -100,12 +100,12 @@ class HubServer:
             if tool is None:
                 known = ", ".join(self._tools)
                 return _refuse(f"no tool {params.name[:_SHOWN_NAME_CHARS]!r}; known are {known}")
-            sent = tool.arguments.model_validate(params.arguments or {})
+            arguments = tool.arguments.model_validate(params.arguments or {})
             hub, caller = await self._find_caller(ctx.request)
             count_write = ctx.request and ctx.request.scope.get(COUNT_WRITE)
             if count_write is not None and not tool.is_read_only:
                 await count_write()
-            answer = await tool.run(hub, caller, sent)
+            answer = await tool.run(hub, caller, arguments)
         except ValidationError as error:
             return _refuse(_name_wrong_arguments(error))
         except KnowHubError as error:

@@ -126,9 +126,9 @@ def _offer(
 
 
 @_offer("recall", RecallArguments, is_read_only=True)
-async def recall(hub: Hub, ctx: RequestContext, sent: RecallArguments) -> ToolAnswer:
+async def recall(hub: Hub, ctx: RequestContext, arguments: RecallArguments) -> ToolAnswer:
     """Find what is known: lessons, keywords, memories. Call it before a task and when something fails."""
-    found = await hub.recall.recall(ctx, RecallQuery(sent.query, sent.limit))
+    found = await hub.recall.recall(ctx, RecallQuery(arguments.query, arguments.limit))
     rows = [
         {name: value for name in _SHOWN_FIELDS if (value := getattr(item, name)) is not None} for item in found.items
     ]
@@ -137,21 +137,21 @@ async def recall(hub: Hub, ctx: RequestContext, sent: RecallArguments) -> ToolAn
 
 
 @_offer("read", ReadArguments, is_read_only=True)
-async def read(hub: Hub, ctx: RequestContext, sent: ReadArguments) -> ToolAnswer:
+async def read(hub: Hub, ctx: RequestContext, arguments: ReadArguments) -> ToolAnswer:
     """Read a result of recall, whole."""
     # The sealed part of a resource is never shown.
-    row = await _read_row(hub, ctx, sent.id)
+    row = await _read_row(hub, ctx, arguments.id)
     return ToolAnswer(fence_rows([row]), row)
 
 
 @_offer("save", SaveArguments)
-async def save(hub: Hub, ctx: RequestContext, sent: SaveArguments) -> ToolAnswer:
+async def save(hub: Hub, ctx: RequestContext, arguments: SaveArguments) -> ToolAnswer:
     """Save a lesson for later runs: what works, what fails, what a user prefers."""
-    content, content_lines = remove_fenced(sent.content)
-    task, task_lines = remove_fenced(sent.task)
+    content, content_lines = remove_fenced(arguments.content)
+    task, task_lines = remove_fenced(arguments.task)
     if not content:
         raise InvalidInput.of("content", _RECALLED)
-    new = NewKnowledge(task=task, content=content, types=[KnowledgeType(sent.type).value])
+    new = NewKnowledge(task=task, content=content, types=[KnowledgeType(arguments.type).value])
     saved = await hub.knowledge.records.save(ctx, new)
     data = {
         "id": saved.record["id"],
@@ -170,10 +170,10 @@ async def save(hub: Hub, ctx: RequestContext, sent: SaveArguments) -> ToolAnswer
 
 
 @_offer("remember", RememberArguments)
-async def remember(hub: Hub, ctx: RequestContext, sent: RememberArguments) -> ToolAnswer:
+async def remember(hub: Hub, ctx: RequestContext, arguments: RememberArguments) -> ToolAnswer:
     """Keep a conversation; memories are taken from it."""
-    session_id = sent.session_id or f"mcp-{hub.ids.hex(12)}"
-    given = [(said.role, *keep_own_words(Message(said.role, said.content))) for said in sent.messages]
+    session_id = arguments.session_id or f"mcp-{hub.ids.hex(12)}"
+    given = [(said.role, *keep_own_words(Message(said.role, said.content))) for said in arguments.messages]
     messages = [Message(role, content) for role, content, lines in given if content or not lines]
     if not messages:
         raise InvalidInput.of("messages", _RECALLED)
@@ -195,28 +195,28 @@ async def remember(hub: Hub, ctx: RequestContext, sent: RememberArguments) -> To
 
 
 @_offer("feedback", FeedbackArguments)
-async def give_feedback(hub: Hub, ctx: RequestContext, sent: FeedbackArguments) -> ToolAnswer:
+async def give_feedback(hub: Hub, ctx: RequestContext, arguments: FeedbackArguments) -> ToolAnswer:
     """Say whether a record helped, so that better ones come first."""
-    case = {"reason": sent.reason} if sent.reason else {}
-    feedback = Feedback(helpful_case=case) if sent.verdict == "helped" else Feedback(harmful_case=case)
-    saved = await hub.knowledge.records.give_feedback(ctx, sent.id, feedback)
+    case = {"reason": arguments.reason} if arguments.reason else {}
+    feedback = Feedback(helpful_case=case) if arguments.verdict == "helped" else Feedback(harmful_case=case)
+    saved = await hub.knowledge.records.give_feedback(ctx, arguments.id, feedback)
     data = {"id": saved.record["id"], "operation_id": saved.operation_id}
     return ToolAnswer(f"Counted for {data['id']}. {_how_to_undo(data)}", data)
 
 
 @_offer("undo", UndoArguments)
-async def undo(hub: Hub, ctx: RequestContext, sent: UndoArguments) -> ToolAnswer:
+async def undo(hub: Hub, ctx: RequestContext, arguments: UndoArguments) -> ToolAnswer:
     """Undo a write by its operation id."""
-    done = await hub.operations.log.undo(ctx, sent.operation_id)
-    data = {"undone": sent.operation_id, "operation_id": done.operation_ids[-1] if done.operation_ids else None}
+    done = await hub.operations.log.undo(ctx, arguments.operation_id)
+    data = {"undone": arguments.operation_id, "operation_id": done.operation_ids[-1] if done.operation_ids else None}
     return ToolAnswer(f"Undone. {_how_to_undo(data)}", data)
 
 
 @_offer("profile", NoArguments, is_core=False, is_read_only=True)
-async def read_profile(hub: Hub, ctx: RequestContext, _sent: NoArguments) -> ToolAnswer:
+async def read_profile(hub: Hub, ctx: RequestContext, _arguments: NoArguments) -> ToolAnswer:
     """Read what is known about the user."""
-    shown = await list_profile(hub, ctx, _PROFILE_TOKENS)
-    return ToolAnswer(fence_rows(shown) if shown else "Nothing is known about the user.", {"results": shown})
+    profile = await list_profile(hub, ctx, _PROFILE_TOKENS)
+    return ToolAnswer(fence_rows(profile) if profile else "Nothing is known about the user.", {"results": profile})
 
 
 async def read_resource(hub: Hub, ctx: RequestContext, row_id: str) -> str:

@@ -78,9 +78,12 @@ async def get_resource(call: Call, resource_id: str, params: schemas.ResourcePar
     if not params.reveal:
         record = await service.read(call.ctx, resource_id)
         return answer_json(record, headers=make_etag(record["version"]))
-    shown = await service.reveal(call.ctx, resource_id)
+    revealed = await service.reveal(call.ctx, resource_id)
     return answer_write(
-        {**shown.record, "secure_body": shown.secure_body}, shown.operation_id, 200, make_etag(shown.record["version"])
+        {**revealed.record, "secure_body": revealed.secure_body},
+        revealed.operation_id,
+        200,
+        make_etag(revealed.record["version"]),
     )
 
 
