@@ -14,7 +14,7 @@ from tests.pump_strings import PUMPS, Pump, suggest_pumps
 PATTERNS: Final = find_patterns()
 # What is compiled from a caller's text: that text is escaped, and nothing around it is repeated.
 MADE_FROM_TEXT: Final = {
-    "knowhub/context/retrieval/seeds.py:_pattern",
+    "knowhub/context/retrieval/seeds.py:_compile_name",
     "knowhub/providers/redaction.py:__init__",
 }
 # What compiles patterns for the values of a module, which are found there.
