@@ -19,7 +19,8 @@ from knowhub.conversations.messages import Message, count_partly_read, list_read
 from knowhub.conversations.recalled import RecalledTexts, index_recalled, normalize_words
 from knowhub.conversations.secrets.detection import COVER, contains_secret
 from knowhub.conversations.sentences import Fold
-from knowhub.conversations.statements.reader import Statement, StatementKind, read_statements
+from knowhub.conversations.statements.model import Statement, StatementKind
+from knowhub.conversations.statements.reader import read_statements
 from knowhub.core.errors import InvalidInput
 from knowhub.core.operation import View
 from knowhub.core.request_context import RequestContext

@@ -8,8 +8,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
-from enum import StrEnum
-from typing import Final, TypeAlias
+from typing import Final
 
 import rjieba
 
@@ -18,49 +17,14 @@ from knowhub.conversations.language.first_person import speak_as_user
 from knowhub.conversations.messages import Message
 from knowhub.conversations.sentences import MAX_SENTENCE_CHARS, Fold, Sentence, is_chinese, split_sentences
 from knowhub.conversations.statements import clauses, forms, lessons
+from knowhub.conversations.statements.model import Statement, StatementKind, Values
 
-Values: TypeAlias = tuple[tuple[str, str], ...]
-"""Single-valued facts, each a slot and its value."""
 _MIN_COMPLETE_CHARS: Final = {True: 34, False: 8}
-
-
-class StatementKind(StrEnum):
-    """What a statement is: an explicit request to remember, a self-introduction, and so on."""
-
-    REQUEST = "request"
-    INTRODUCTION = "introduction"
-    INSTRUCTION = "instruction"
-    PREFERENCE = "preference"
-    PLAN = "plan"
-    LESSON = "lesson"
-
-
 _FORMS: Final = {
     StatementKind.REQUEST: forms.REQUEST,
     StatementKind.INSTRUCTION: forms.INSTRUCTION,
     StatementKind.PREFERENCE: forms.PREFERENCE,
 }
-
-
-@dataclass(frozen=True, slots=True)
-class Statement:
-    """A statement as it was said, and the numbers of its messages, the decisive one last.
-
-    `values` are its single-valued facts: ("home", "berlin"); `ended` are those that are said not to be so any more.
-    `day` is the day of a plan, which takes the place of an earlier one if it `is_change`. `task` is the problem of a
-    lesson. A plan that `is_over` is only ended. `speaker` is named where several people speak as users.
-    """
-
-    kind: StatementKind
-    text: str
-    numbers: tuple[int, ...]
-    values: Values = ()
-    ended: Values = ()
-    day: date | None = None
-    is_change: bool = False
-    is_over: bool = False
-    task: str = ""
-    speaker: str = ""
 
 
 def read_statements(messages: Sequence[Message], fold: Fold = str) -> list[Statement]:

@@ -5,7 +5,8 @@ import pytest
 from knowhub.conversations.messages import Message
 from knowhub.conversations.sentences import is_private, split_sentences
 from knowhub.conversations.statements.lessons import find_failure
-from knowhub.conversations.statements.reader import Statement, StatementKind, read_statements, read_values
+from knowhub.conversations.statements.model import Statement, StatementKind
+from knowhub.conversations.statements.reader import read_statements, read_values
 
 MONDAY = "2026-05-11T09:00:00Z"
 
