@@ -148,7 +148,8 @@ def _make_candidate(session_uri: str, messages: Sequence[Message], statement: St
         # Single-valued facts: the newest statement wins.
         slot = next((f"{prefix}{slot}" for slot, _ in statement.values), "")
         key = slot or cut_at_word(text, _TITLE_CHARS)
-        facts = replace(facts, is_single=bool(slot))
+        ended = {} if slot else {f"{prefix}{name}": value for name, value in statement.ended}
+        facts = replace(facts, is_single=bool(slot), ended=ended)
     sources = [uri.part_uri(session_uri, messages[number].message_id or "") for number in statement.numbers]
     return CandidateMemory(category, key, content, sources, said_at=dates.read_moment(timestamp) or "", facts=facts)
 
