@@ -1,5 +1,6 @@
 """Which node a candidate memory belongs to, and what it adds, changes or ends there."""
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
@@ -37,6 +38,10 @@ _OLDER: Final = "a newer statement exists"
 # At most so many events are compared with what changes one.
 _MAX_EVENTS: Final = 200
 _MAX_AHEAD_S: Final = 86_400
+# Without these, what somebody likes and what they do not like any more is the same text.
+_NEGATION: Final = re.compile(
+    r"\b(?:no longer|not|any ?more|any longer|do|don't|don’t|dont|now|again)\b|不再|再也|现在|[不又了]", re.IGNORECASE
+)
 _NAMED_BY_DAY: Final = (MemoryCategory.EVENTS, MemoryCategory.CASES)
 
 
@@ -215,8 +220,28 @@ def apply_candidate(writer: ContextWriter, candidate: CandidateMemory) -> Applie
     elif facts.is_over:
         plan = _skip(find_target(candidate, writer.whose), GONE)
     else:
-        plan = build_plan(candidate, writer.whose, writer.get_row)
+        plan = build_plan(_find_contrary(writer, candidate), writer.whose, writer.get_row)
     return writer.apply_plan(plan, candidate.source_refs)
+
+
+def _find_contrary(writer: ContextWriter, candidate: CandidateMemory) -> CandidateMemory:
+    """Return a preference with the statement that it takes back: «I don't like tea any more», «stop calling me Bo»."""
+    ended, is_preference = candidate.facts.ended, candidate.category is MemoryCategory.PREFERENCES
+    if not is_preference or candidate.facts.is_single or candidate.changes is not None:
+        return candidate
+    for key in ended or [_NEGATION.sub("", candidate.routing_key)]:
+        node_uri = find_target(replace(candidate, routing_key=key), writer.whose)
+        for item in read_page(writer.get_row(node_uri)).current:
+            text = str(item["text"])
+            is_contrary = ended[key] in text.lower() if ended else _affirm(text) == _affirm(candidate.content)
+            if is_contrary and normalize_words(text) != normalize_words(candidate.content):
+                return replace(candidate, changes=ChangedMemory(node_uri, text))
+    return replace(candidate, facts=replace(candidate.facts, ended={}))
+
+
+def _affirm(text: str) -> str:
+    """Return the words of a statement without those that deny it."""
+    return normalize_words(_NEGATION.sub("", text))
 
 
 def _find_replaced_event(writer: ContextWriter, candidate: CandidateMemory) -> Row | None:

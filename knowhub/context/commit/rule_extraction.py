@@ -19,7 +19,8 @@ from knowhub.conversations.messages import Message, count_partly_read, list_read
 from knowhub.conversations.recalled import RecalledTexts, index_recalled, normalize_words
 from knowhub.conversations.secrets.detection import COVER, contains_secret
 from knowhub.conversations.sentences import Fold
-from knowhub.conversations.statements.reader import Statement, StatementKind, read_statements
+from knowhub.conversations.statements.model import Statement, StatementKind
+from knowhub.conversations.statements.reader import read_statements
 from knowhub.core.errors import InvalidInput
 from knowhub.core.operation import View
 from knowhub.core.request_context import RequestContext
@@ -147,7 +148,8 @@ def _make_candidate(session_uri: str, messages: Sequence[Message], statement: St
         # Single-valued facts: the newest statement wins.
         slot = next((f"{prefix}{slot}" for slot, _ in statement.values), "")
         key = slot or cut_at_word(text, _TITLE_CHARS)
-        facts = replace(facts, is_single=bool(slot))
+        ended = {} if slot else {f"{prefix}{name}": value for name, value in statement.ended}
+        facts = replace(facts, is_single=bool(slot), ended=ended)
     sources = [uri.part_uri(session_uri, messages[number].message_id or "") for number in statement.numbers]
     return CandidateMemory(category, key, content, sources, said_at=dates.read_moment(timestamp) or "", facts=facts)
 

@@ -13,7 +13,8 @@ from knowhub.conversations.statements import forms
 # How a clause begins that says something of the user or theirs alone.
 _OWN: Final = re.compile(
     r"(?:i|we)(?:'\w+)? (?!think|guess|hope|mean|know|believe)\w|(?:[我对有养也不别]|每次|以后)\w\w"
-    r"|(?:my|our|have|am|keep|please|always|never|from now on) \w+ \w"
+    r"|(?:my|our|have|am|keep|please|always|never|from now on) \w+ \w|(?<=\band )[a-z]+ (?:at|as|for|in|on|an?|the)\b"
+    r"|(?:老[婆公]|妻子|丈夫|太太|爱人|[男女]朋友|儿子|女儿|孩子|[爸妈哥弟姐妹])\w\w|在\w{1,10}?(?:上班|工作|上学|读书)"
 )
 # Where a question may follow a statement: «I prefer tabs, can you fix this?»
 _QUESTION_BEHIND: Final = re.compile(

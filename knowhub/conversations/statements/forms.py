@@ -57,20 +57,21 @@ INSTRUCTION: Final = compile_any(
 )
 ONCE: Final = compile_any(
     r"\bthis time\b|\bfor now\b|\bthis once\b|\bfor this (?:one|task|file|example|script|answer)\b|\btoday only\b",
-    r"这次|本次|这一次|这回|今天先|暂时|先这样|这个(?:文件|函数|脚本|例子|问题|任务)",
+    r"这[次条封句段篇题]|本次|下(?:一|个)[条题封]|这一次|这回|今天先|暂时|先这样|这个(?:文件|函数|脚本|例子|问题|任务)",
 )
 
-_ADVERBS: Final = r"(?:\w+ly |much |still |also |always |do |don't |do not |can't |cannot ){0,3}"
+_ADVERBS: Final = r"(?:\w+ly |much |no longer |still |also |always |do |don't |do not |can't |cannot ){0,3}"
 PREFERENCE: Final = compile_any(
     # «I just love …» is mostly meant the other way round.
     rf"(?<!would )(?<!if )(?<!whether )\bi(?:(?:'d| would)? {_ADVERBS}prefer| (?!just ){_ADVERBS}(?:like|love|enjoy"
     r"|hate|dislike|stand)(?! the\b))\b(?! (?:this|that|it|these|those|them|him|her|you|your|how|what|where|when|to"
     r"|being)\b) \W?\w",
+    r"\bi (?:always|only|never) want\b",
     r"\bmy (?:absolute |all-time )?(?:favou?rite|preferred|go-to) (?:\w+ ){1,3}(?:is|are)\b",
     r"\bi(?:'m| am|m) (?:also |strictly |a |an |very ){0,2}(?:vegetarian|vegan|pescatarian|allergic to|lactose"
     r"|gluten|celiac|coeliac|diabetic|colou?r[- ]?blind|left[- ]handed|dyslexic|deaf|asthmatic)\b",
     r"\bi (?:don't|do not|dont|never) (?:eat|drink|smoke|fly|drive)\b(?! (?:this|that|it|here|now|and|like|off)\b)",
-    r"我(?:个人|自己|还是|一直|其实|真的|比较|最|更|很|非常|特别|也|都|向来|从来|通常|一般|平时|不太|不怎么|不)*"
+    r"我(?:个人|自己|还是|一直|其实|真的|比较|最|更|很|非常|特别|也|都|向来|从来|通常|一般|平时|不太|不怎么|不再?)*"
     r"(?:喜欢|偏[好爱]|倾向于|习惯用|讨厌|反感|受不了|爱[吃喝用])(?![这那](?![种类])|[它你他她死了]|过(?![年节冬]))[^，,。？?]",
     r"我[^，,。？?]{0,6}对(?![他她你])[^，,。？?]{1,12}过敏|我(?:从来|一般|一直)?(?:不吃|不喝|吃素|不抽)(?!了|饱|完|这)",
 )
@@ -95,11 +96,16 @@ NOT_MEANT: Final = compile_any(
     rf"^(?:and |but )?(?:if|what if|even if|unless|{SUPPOSE})\b",
     rf"\b(?:{MAYBE}|not sure|i guess|i wonder|would have|could have|i wish|pretend|not that i"
     r"|hypothetically|for example|e\.g\.|joking|kidding|lol|haha+|dreamed|dreamt|you'd think"
-    r"|call me \S{1,20} but|not true|a (?:lie|joke)|(?:would|had|were) i|in (?:this|the|my|a) (?:story|game|dream))\b",
+    r"|not true|a (?:lie|joke)|(?:would|had|were) i|in (?:this|the|my|a) (?:story|game|dream|novel)"
+    r"|as an? (?:\w+ )?(?:user|admin|customer|visitor),? i)\b",
     rf"^(?:{IF_ZH}|即使|就算|除非|只要)|要是哪天|要是我|^[我你他她](?:{IF_ZH})|可能|好像|似乎|{MAYBE_ZH}"
-    rf"|比如|例如|{JEST_ZH}|还以为|不是说|没说|不用每|不必",
+    rf"|比如|例如|^作为一?[名个位]?(?:用户|管理员|访客|顾客)[，,]|{JEST_ZH}|还以为|不是说|没说|不用每|不必",
+)
+STORY: Final = re.compile(
+    r"\bin (?:my|our|this) (?:novel|story)\b|我写?的?(?:小说|故事)[里中]|(?:小说|故事)[里中]，?我"
 )
 PAST: Final = compile_any(r"\b(?:used to|previously|formerly|back then|when i was|years ago)\b", f"{PAST_ZH}|小时候")
+PRESENT: Final = re.compile(r"\b(?:now|but)\b|现在|如今|目前|但")
 REPORTED: Final = compile_any(
     r"(?<!\bi )(?<!\bwe )\b(?:said|says|say|told|tells|telling|asks|asked|wrote|writes|thinks|thought|claims|claimed"
     r"|suggests|suggested|recommends|insists|believes|reads|states|according to)\b|\bi (?:told|lied)\b(?! you\b)",
@@ -124,7 +130,7 @@ CHANGE: Final = compile_any(
     r"\b(?:postponed|pushed|moved|moves|slips|slipped|rescheduled|delayed|brought forward|new (?:\w+ )?date|instead)\b",
     r"推迟|推到|延期|延到|改到|改成|改为|挪到|提前到|重新定|改在",
 )
-# What a value looks like: anything; a name; in a lower-case text a name only behind «live in»; a name or figures.
+# What a value looks like: anything; a name; in a text in lower case a name only behind «live in»; a name or figures.
 _ANY, _NAME, _CAPITAL, _MIXED = (
     rf"(?P<{group}>[^,;!?()\n]{{1,60}}?)" for group in ("value", "name", "capital", "mixed")
 )
@@ -142,9 +148,21 @@ _ROLES: Final = (
 _NOW: Final = r"(?:now |currently |also |still |just |recently |finally |already ){0,2}"
 _NO: Final = r"(?P<no>no longer |don't |do not |dont |not )?"
 _ELSEWHERE: Final = r"(?!(?:an?|my|the|this|that|home|it|you|me|him|her|them|hope|fear)\b)"
-_MOVED: Final = rf"(?:^|\b(?:i|we)(?:'ve| have)? ){_NOW}(?:moved|relocated) (?:back )?to {_ELSEWHERE}"
-_AGO: Final = r"(?=\s(?:last|this|yesterday)\b|\s(?:\d{1,2}|an?|one|two|three|four|five|six|some) \w{3,5}s? ago\b)"
-_I_ZH: Final = r"(?:^|[，,。；;\s]|我)(?:现在|目前|就|一直|还|已经|其实|刚|上周|上个?月底?|去年|今年|最近|正式)*+"
+_I: Final = r"(?:\bi |\bi\b[^.;!?\n]{0,80}?(?:,|\band) )"
+_STOP: Final = r"\b(?P<no>(?:stop|quit|never|don't|do not|dont|no longer) )?"
+_STOP_ZH: Final = r"(?P<no>别再?|不要再?|不用再?)?"
+_MOVED: Final = (
+    rf"(?:^|\b(?:i|we)(?:'ve| have)? ){_NOW}(?P<moved>moved|relocated) (?:from [^,;.!?\n]{{1,30}}? )?(?:back )?to "
+)
+# Without one of these words «I moved to Leeds» may be as little about a home as «I moved to Postgres».
+DWELLING: Final = re.compile(
+    r"\b(?:liv(?:e|ing)|home|house|flat|apartment|floor|rent(?:ing)?|landlord|city|town|village|country|abroad|family|kids)\b"
+)
+FOR_A_WHILE: Final = re.compile(
+    r"\b(?:(?:this|for (?:the|an?|\d\d?|two|three|some|a few)) (?:day|night|week|month|summer)(?:s|end)?|these days)\b"
+)
+_CALL: Final = r"call me (?!back|when|if|later|tomorrow|tonight|an? |at |on |in |maybe)"
+_I_ZH: Final = r"(?:^|[，,。；;\s]|我)(?:现在|目前|如今|就|一直|还|已经|其实|刚|上周|上个?月底?|去年|今年|最近|正式)*+"
 _NO_ZH: Final = r"(?P<no>不再|不)?"
 _END_ZH: Final = r"(?=[了吧，,、。；;！!？?\s]|就行|就好|就可以|$)"
 _WORKPLACE_ZH: Final = r"[^，,。；;！!？?\n什么哪家]{2,16}?"
@@ -166,50 +184,49 @@ _SLOT_FORMS: Final = {
         rf"(?:^|[，,。；;\s])我(?:的名字)?(?:现在|就)*{_NO_ZH}叫(?![我人他她它你了])(?P<name>[^，,。.；;！!？?、\s什么哪谁]{{2,6}}?){_END_ZH}",
     ),
     "called": (
-        rf"{_START}(?:please |you can |just ){{0,3}}call me (?!back|when|if|later|a |an |at |on |maybe){_ANY}{_END}",
-        rf"(?<!别)(?<!不要)叫我(?!一声|回|去|来|做|干|怎|什么|的)(?P<value>[^，,。.；;！!？?、\s什么哪谁]{{1,14}}?){_END_ZH}",
+        rf"{_START}(?:please |you can |just ){{0,3}}{_CALL}(?:(?<=please call me ){_NAME}|{_CAPITAL}){_END}",
+        rf"\b(?P<no>don't|do not|dont|stop|never) call(?:ing)? me {_CAPITAL}{_END}",
+        rf"{_STOP_ZH}叫我(?!一声|回|去|来|做|干|怎|什么|的)(?P<called>[^，,。.；;！!？?、\s什么哪谁]{{1,14}}?){_END_ZH}",
     ),
     "home": (
         rf"(?:\bi(?:'m| am|m)? |(?:,|\band) ){_NOW}{_NO}(?:live|living|based) in {_ELSEWHERE}{_NAME}{_END}",
-        rf"{_MOVED}(?:{_NAME}{_AGO}|{_CAPITAL}{_END})",
+        rf"{_MOVED}{_ELSEWHERE}{_NAME}{_END}",
         rf"{_I_ZH}{_NO_ZH}住(?:在|(?![院校店家了着过不一]|宿舍|酒店|宾馆|公司))(?P<place>[^，,。.；;！!？?、\s什么哪谁]{{1,14}}?){_END_ZH}",
-        (
-            rf"{_I_ZH}(?:从[^，,。；;！!？?\n搬]{{1,8}})?搬(?:到|去|来|回)了?(?![一新那这另])(?![^，,。]{{0,6}}[楼房屋区])"
-            rf"(?P<place>[^，,。；;！!？?\n一新个的服集云仓目办]{{2,8}}?){_END_ZH}"
-        ),
+        rf"{_I_ZH}(?:从[^，,。；;！!？?\n搬]{{1,8}})?搬(?:到|去|来|回)了?(?![一新那这另])(?![^，,。]{{0,6}}[楼房屋区])(?P<town>[^，,。；;！!？?\n一新个的服集仓目办a-z]{{2,8}}?){_END_ZH}",
     ),
     "job": (
-        rf"\bi {_NOW}{_NO}work as (?:an? |the )?{_ANY}{_END}",
+        rf"{_I}{_NOW}{_NO}work as (?:an? |the )?{_ANY}{_END}",
         (
             rf"\bi(?:'m| am|m) {_NOW}{_NO}(?:an?|the) (?P<value>(?:[\w/+#-]{{1,30}} ){{0,4}}?(?:{_ROLES}))"
             r"(?= (?:at|in|for|with|from|and|who|working|based|on)\b|[,.;!()]|$)"
         ),
-        (
-            r"(?:^|[，,。；;\s]|我)(?:现在|目前|其实|已经)*(?:(?P<no>不再)是(?:一?[名位])?|是一?[名位])"
-            rf"(?P<value>[^，,。；;！!？?\n的了]{{2,14}}?){_END_ZH}"
-        ),
+        rf"(?:^|[，,。；;\s]|我)(?:现在|目前|其实|已经)*(?:(?P<no>不再)是(?:一?[名位])?|是一?[名位])(?P<value>[^，,。；;！!？?\n的了]{{2,14}}?){_END_ZH}",
     ),
     "employer": (
-        rf"\bi {_NOW}{_NO}work (?:at|for) (?:the )?{_ELSEWHERE}{_CAPITAL}{_END}",
+        rf"{_I}{_NOW}{_NO}work (?:at|for) (?:the )?{_ELSEWHERE}{_CAPITAL}{_END}",
         (
             r"\bi(?:'ve| have)? (?:started work(?:ing)?|(?:started|got|found) a (?:new )?(?:job|role)"
             r"|(?:quit|left) [^,.;!?\n]{1,40}(?:,|;| and) (?:and |now )?i(?:'m| am|) ?(?:now )?(?:work(?:ing)?)?) ?"
             rf"(?:at|for|with) (?:the )?{_ELSEWHERE}{_CAPITAL}{_END}"
         ),
-        rf"(?:我(?:现在|目前)?|^(?:现在|目前))(?:在|[去到](?=[^，,。]{{2,20}}班了))(?P<place>{_WORKPLACE_ZH})(?:工作|上班了?|任职|就职){_END_ZH}",
-        (
-            rf"(?:^|我){_SINCE_ZH}(?:入职|跳槽[到去]|(?:离职|辞职|换(?:了?工作|了?公司))了?[，,]我?(?:现在|目前)?(?:在|去))了?"
-            rf"(?P<place>{_WORKPLACE_ZH})(?:工作|上班)?{_END_ZH}"
-        ),
+        rf"\bi(?:'ve)? {_NOW}(?P<no>quit|left|resigned)(?: my job)?(?: from| at)? (?:the )?{_CAPITAL}{_END}",
+        rf"(?P<no>从)(?P<firm>{_WORKPLACE_ZH})(?:离职|辞职|离开){_END_ZH}",
+        rf"(?:我(?:现在|目前)?|^我[^，,。]{{1,20}}[，,]|^(?:现在|目前))(?:在|[去到](?=[^，,。]{{2,20}}班了))(?P<firm>{_WORKPLACE_ZH})(?:工作|上班了?|任职|就职){_END_ZH}",
+        rf"(?:^|我){_SINCE_ZH}(?:入职|跳槽[到去]|(?:离职|辞职|换(?:了?工作|了?公司))了?[，,]我?(?:现在|目前)?(?:在|去))了?(?P<firm>{_WORKPLACE_ZH})(?:工作|上班)?{_END_ZH}",
     ),
     "age": (
         r"\bi(?:'m| am|m) (?P<value>\d{1,2}) ?(?:years old|y/?o\b)(?! at\b)",
-        r"我(?:今年)?(?P<value>\d{1,3}|[一二三四五六七八九十]{2,3})岁(?!的)",
+        r"\bi(?:'ve| have)? (?:just )?turned (?P<value>\d{1,2})(?= (?:today|yesterday|this|on)\b|[,.;!]|$)",
+        r"我(?:今[年天]|[刚已]|昨天|上周|满){0,3}(?P<value>\d{1,3}|[一二三四五六七八九十]{2,3})岁(?!的)",
     ),
     "reply language": (
-        rf"\b(?:answer|reply|respond|replies|answers)\b[^,.;?]{{0,24}}? in (?P<value>{_LANGUAGES})\b",
-        rf"用{_TONGUE_ZH}(?:来|跟我|给我)?(?:回答|回复|答复|交流)",
-        rf"(?:回答|回复|答复)[^，,。]{{0,8}}?用{_TONGUE_ZH}",
+        (
+            rf"{_STOP}(?:(?:answer|reply|respond)(?:ing)?(?: to)?(?: me| us| everything| all \w+| my \w+| only){{0,2}}"
+            rf"|(?:answers|replies|responses)\b[^,.;?]{{0,24}}?) in (?P<value>{_LANGUAGES})\b"
+        ),
+        rf"(?P<no>别再?|不要再?)用{_TONGUE_ZH}{_END_ZH}",
+        rf"{_STOP_ZH}用{_TONGUE_ZH}(?:来|跟我|给我)?(?:回答|回复|答复|交流)(?:我|所有|的?问题){{0,3}}{_END_ZH}",
+        rf"(?:回答|回复|答复)(?:[我都时请要也就只]|的时候|一律|统一|全部|必须|问题){{0,4}}用{_TONGUE_ZH}",
     ),
     "": (
         rf"(?<!of )\bmy (?P<slot>(?:favou?rite|preferred|go-to) (?:\w+ ){{0,2}}?\w+)(?:'s| is) (?:now )?{_ANY}{_END}",

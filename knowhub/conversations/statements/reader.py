@@ -8,59 +8,24 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
-from enum import StrEnum
-from typing import Final, TypeAlias
+from typing import Final
 
 import rjieba
 
 from knowhub.conversations.language import dates
 from knowhub.conversations.language.first_person import speak_as_user
+from knowhub.conversations.language.sentence_ends import find_clauses
 from knowhub.conversations.messages import Message
 from knowhub.conversations.sentences import MAX_SENTENCE_CHARS, Fold, Sentence, is_chinese, split_sentences
 from knowhub.conversations.statements import clauses, forms, lessons
+from knowhub.conversations.statements.model import Statement, StatementKind, Values
 
-Values: TypeAlias = tuple[tuple[str, str], ...]
-"""Single-valued facts, each a slot and its value."""
 _MIN_COMPLETE_CHARS: Final = {True: 34, False: 8}
-
-
-class StatementKind(StrEnum):
-    """What a statement is: an explicit request to remember, a self-introduction, and so on."""
-
-    REQUEST = "request"
-    INTRODUCTION = "introduction"
-    INSTRUCTION = "instruction"
-    PREFERENCE = "preference"
-    PLAN = "plan"
-    LESSON = "lesson"
-
-
 _FORMS: Final = {
     StatementKind.REQUEST: forms.REQUEST,
     StatementKind.INSTRUCTION: forms.INSTRUCTION,
     StatementKind.PREFERENCE: forms.PREFERENCE,
 }
-
-
-@dataclass(frozen=True, slots=True)
-class Statement:
-    """A statement as it was said, and the numbers of its messages, the decisive one last.
-
-    `values` are its single-valued facts: ("home", "berlin"); `ended` are those that are said not to be so any more.
-    `day` is the day of a plan, which takes the place of an earlier one if it `is_change`. `task` is the problem of a
-    lesson. A plan that `is_over` is only ended. `speaker` is named where several people speak as users.
-    """
-
-    kind: StatementKind
-    text: str
-    numbers: tuple[int, ...]
-    values: Values = ()
-    ended: Values = ()
-    day: date | None = None
-    is_change: bool = False
-    is_over: bool = False
-    task: str = ""
-    speaker: str = ""
 
 
 def read_statements(messages: Sequence[Message], fold: Fold = str) -> list[Statement]:
@@ -96,7 +61,7 @@ def read_values(text: str, fold: Fold = str) -> tuple[Values, Values]:
         fact
         for said in split_sentences(spoken, fold)
         for fact in _find_facts(said.text, said.folded, is_plain=spoken != text)  # As models write values.
-        if _is_own(said.folded, fact.start)
+        if _is_own(said.folded, fact.start, fact.value_start)
     ]
     return _split_values(found)
 
@@ -111,10 +76,11 @@ def _attribute(statement: Statement, name: str, labels: Counter[str]) -> Stateme
 
 def _read_sentence(number: int, sentences: Sequence[Sentence], at: int, said: date | None) -> Iterator[Statement]:
     text, folded = clauses.cut_question(sentences[at])
-    if not folded or forms.NOT_MEANT.search(folded):
+    is_story = any(forms.STORY.search(item.folded) for item in sentences[: at + 1])
+    if not folded or is_story or forms.NOT_MEANT.search(folded):
         return
     is_meant = not (forms.ONCE.search(folded) or forms.TASK.search(folded))
-    facts = [fact for fact in _find_facts(text, folded) if is_meant and _is_own(folded, fact.start)]
+    facts = [fact for fact in _find_facts(text, folded) if is_meant and _is_own(folded, fact.start, fact.value_start)]
     # Without invisible characters the positions are others; then nothing is cut.
     places = [fact.value_start for fact in facts if len(text) == len(folded)]
     pieces = clauses.split_clauses(folded, places) if places else [(0, max(len(text), len(folded)))]
@@ -139,7 +105,7 @@ def _read_sentence(number: int, sentences: Sequence[Sentence], at: int, said: da
         elif (is_over or (due and not over)) and not forms.TASK.search(folded):
             is_change = forms.CHANGE.search(words) is not None
             yield Statement(StatementKind.PLAN, part, (number,), (), (), due, is_change, is_over)
-        elif facts and not forms.REPORTED.search(words):
+        elif facts and not (forms.REPORTED.search(words) or forms.PAST.search(words)):
             yield Statement(StatementKind.INTRODUCTION, part, (number,))
 
 
@@ -164,10 +130,12 @@ def _find_kind(folded: str, start: int, end: int) -> StatementKind | None:
     return None
 
 
-def _is_own(folded: str, start: int) -> bool:
+def _is_own(folded: str, start: int, end: int = 0) -> bool:
     """Return whether what begins at `start` is the speaker's own, and of today: neither reported nor of the past."""
     before = folded[: start + 1]
-    return forms.REPORTED.search(before) is None and forms.PAST.search(before) is None
+    past = forms.PAST.search(before)
+    is_over = past is not None and forms.PRESENT.search(folded, past.end(), max(start, end)) is None
+    return not is_over and forms.REPORTED.search(before) is None
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,7 +150,7 @@ class _Fact:
 
 
 # A common noun that ends so is no town and no firm: 宿舍, 医院.
-_COMMON_PLACES: Final = "院校学厂所局家店馆司位舍地行府部室楼房屋边里面桌网上下"
+_COMMON_PLACES: Final = "院校学厂所局家店馆司位舍地行府部组室楼房屋边里面桌网上下"
 _TRAILING: Final = re.compile(r"(?:\s{0,4}(?:now|currently|these days|any ?more|any longer|at all|[了吧啦呢])){1,4}$")
 
 
@@ -190,14 +158,14 @@ def _find_facts(text: str, folded: str, *, is_plain: bool = False) -> list[_Fact
     facts: dict[str, _Fact] = {}
     for slot, match in ((slot, match) for slot, form in forms.SLOTS for match in form.finditer(folded)):
         groups = match.groupdict()
-        group = next(group for group in ("value", "name", "place", "capital", "mixed") if groups.get(group))
+        group = next(name for name in groups if groups[name] and name not in {"no", "slot", "moved"})
         value = _TRAILING.sub("", groups[group].strip(" .。▪")).strip()
         # Invisible characters shift the positions.
         start = match.start(group) if len(text) == len(folded) else max(text.lower().find(value), 0)
         is_sure = _is_value(group, value, text, start) if value else None
         if is_sure is not None:
             name = slot or forms.NAMED_SLOTS.get(match["slot"]) or match["slot"].replace("favour", "favor")
-            value = value if is_sure or is_plain else ""
+            value = value if is_plain or (is_sure and _is_lasting(match, group)) else ""
             facts.setdefault(name, _Fact(name, value, match.start(), match.start(group), bool(groups.get("no"))))
     return sorted(facts.values(), key=lambda fact: fact.start)
 
@@ -210,10 +178,24 @@ def _is_value(group: str, value: str, text: str, start: int) -> bool | None:
         return text[start].isupper() or (group != "capital" if text[0].islower() else None)
     tags = [tag for _, tag in rjieba.tag(value)]
     # Verbs and function words make no name, and many a town is tagged as a common noun.
-    if len(tags) == 1:
-        is_town = group == "place" and tags[0] == "n" and value[-1] not in _COMMON_PLACES
-        return None if tags[0][0] in "vr" else is_town or tags[0] not in {"n", "s", "f", "t"}
-    return None if any(tag == "v" or tag[0] in "drfpucymt" for tag in tags) else True
+    if any(tag[0] in "vr" if len(tags) == 1 else tag == "v" or tag[0] in "drfpucymt" for tag in tags):
+        return None
+    if group == "town":  # A team or a department that somebody moved to is none.
+        is_place = "ns" in tags if len(tags) > 1 else tags[0] not in {"nt", "s", "f", "t", "m"}
+        return is_place and value[-1] not in _COMMON_PLACES
+    is_town = group in {"place", "firm"} and tags == ["n"] and value[-1] not in _COMMON_PLACES
+    is_word = len(tags) == 1 and tags[0] in {"n", "s", "f", "t"} and group != "called"
+    return is_town or not (is_word or (group == "firm" and tags == ["ns"]))
+
+
+def _is_lasting(match: re.Match[str], group: str) -> bool:
+    """Return whether a fact holds for long, as far as its clause says, and «moved to» is about a home."""
+    folded, end = match.string, match.end(group)
+    tail = folded[end : end + find_clauses(folded[end:])[0][1]]
+    if match.groupdict().get("moved"):
+        is_home = forms.DWELLING.search(f"{folded[: match.start(group)]} {folded[end:]}") is not None
+        return is_home and forms.PAST.search(tail) is None
+    return not (forms.PAST.search(tail) or forms.FOR_A_WHILE.search(tail))
 
 
 def _split_values(facts: Sequence[_Fact]) -> tuple[Values, Values]:

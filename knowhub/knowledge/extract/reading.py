@@ -9,7 +9,8 @@ from knowhub.conversations.language.dates import read_day
 from knowhub.conversations.messages import Message
 from knowhub.conversations.secrets.detection import COVER
 from knowhub.conversations.sentences import Fold, is_chinese
-from knowhub.conversations.statements.reader import Statement, StatementKind, read_statements
+from knowhub.conversations.statements.model import Statement, StatementKind
+from knowhub.conversations.statements.reader import read_statements
 from knowhub.knowledge.extract.model import CandidateCategory, KnowledgeCandidate
 from knowhub.knowledge.model import KnowledgeType
 

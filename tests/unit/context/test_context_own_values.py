@@ -22,7 +22,11 @@ def values_of(profile: Row) -> dict[str, str]:
     [
         ("My name is Anna Rossi and I live in Rome.", "I live in Paris.", ["Anna Rossi", "Paris"], "Rome"),
         ("我叫陈晨，住在上海。", "我住在北京。", ["陈晨", "北京"], "上海"),
-        ("I live in Berlin.", "I moved to Munich last week.", ["Munich"], "Berlin"),
+        ("I live in Berlin.", "I moved to Munich last week, to a bigger flat.", ["Munich"], "Berlin"),
+        ("I live in Berlin and work at Bosch.", "I live in Munich now.", ["Munich", "Bosch"], "Berlin"),
+        ("我住厦门，在美团上班，女儿五岁。", "我搬到福州了。", ["福州", "美团", "女儿五岁"], "厦门"),
+        ("I live in Berlin.", "I used to live in Berlin but I live in Jena now.", ["Jena"], "I live in Berlin."),
+        ("I'm 40 years old.", "I turned 41 today.", ["41"], "40"),
         ("i live in porto", "i live in lisbon now", ["lisbon"], "porto"),
         ("我住在上海。", "我搬到深圳了，现在住在深圳。", ["深圳"], "上海"),
         ("我住在上海。", "我上周搬到了深圳。", ["深圳"], "上海"),
@@ -52,6 +56,63 @@ async def test_a_newer_home_or_job_replaces_only_its_part_of_the_sentence(
     (profile,) = bench.of(MemoryCategory.PROFILE)
     assert all(stay in profile["content"] for stay in stays)
     assert goes not in profile["content"]
+
+
+@pytest.mark.parametrize(
+    "said", ["I moved to Rust.", "We moved to Bazel last month.", "I moved to Jena.", "I live in Jena this week."]
+)
+async def test_a_move_that_may_be_none_stays_beside_the_home(said: str) -> None:
+    bench = CommitBench()
+    await bench.commit(user_message("I live in Berlin.", "m1"))
+
+    await bench.commit(user_message(said, "m2"), session_id="s2")
+
+    (profile,) = bench.of(MemoryCategory.PROFILE)
+    assert profile["content"].split("\n") == ["I live in Berlin.", said]
+    assert profile["abstract"].startswith(said)
+
+
+async def test_who_leaves_an_employer_has_none() -> None:
+    bench = CommitBench()
+    await bench.commit(user_message("I work at Nokia. I live in Oulu.", "m1"))
+
+    await bench.commit(user_message("I quit my job at Nokia. Then I slept.", "m2"), session_id="s2")
+
+    (profile,) = bench.of(MemoryCategory.PROFILE)
+    assert profile["content"].split("\n") == ["I quit my job at Nokia.", "I live in Oulu."]
+
+
+@pytest.mark.parametrize(
+    ("first", "then", "current"),
+    [
+        ("Always reply in French.", "Reply to the landlord in Korean.", ["Always reply in French."]),
+        ("Always reply in French.", "Don't reply in French.", ["Don't reply in French."]),
+        ("Always reply in French.", "Never reply in Hindi.", ["Always reply in French.", "Never reply in Hindi."]),
+        ("以后都用法语回答。", "别再用法语了。", ["别再用法语了。"]),
+        ("Call me Max.", "Stop calling me Max.", ["Stop calling me Max."]),
+        ("以后叫我小陈。", "别叫我小陈，叫陈工。", ["别叫我小陈，叫陈工。"]),
+        ("I love opera.", "I don't love opera any more.", ["I don't love opera any more."]),
+        ("I love opera.", "I no longer love opera.", ["I no longer love opera."]),
+        ("I love opera.", "I don't love ballet.", ["I love opera.", "I don't love ballet."]),
+        ("我喜欢爬山。", "我不再喜欢爬山了。", ["我不再喜欢爬山了。"]),
+        ("我喜欢爬山。", "我不喜欢钓鱼。", ["我喜欢爬山。", "我不喜欢钓鱼。"]),
+    ],
+)
+async def test_a_preference_that_is_taken_back_is_history(first: str, then: str, current: list[str]) -> None:
+    bench = CommitBench()
+    await bench.commit(user_message(first, "m1"))
+
+    await bench.commit(user_message(then, "m2"), session_id="s2")
+
+    assert sorted(row["content"] for row in bench.of(MemoryCategory.PREFERENCES)) == sorted(current)
+
+
+async def test_a_preference_that_comes_back_takes_the_place_of_its_denial() -> None:
+    bench = CommitBench()
+    for number, said in enumerate(["I love opera.", "I don't love opera any more.", "I love opera."]):
+        await bench.commit(user_message(said, f"m{number}"), session_id=f"s{number}")
+
+    assert [row["content"] for row in bench.of(MemoryCategory.PREFERENCES)] == ["I love opera."]
 
 
 @pytest.mark.parametrize("said", ["In 1999 I moved to Prague", "I moved to Prague in 2004.", "2015年我搬到了成都"])

@@ -5,7 +5,8 @@ import pytest
 from knowhub.conversations.messages import Message
 from knowhub.conversations.sentences import is_private, split_sentences
 from knowhub.conversations.statements.lessons import find_failure
-from knowhub.conversations.statements.reader import Statement, StatementKind, read_statements, read_values
+from knowhub.conversations.statements.model import Statement, StatementKind
+from knowhub.conversations.statements.reader import read_statements, read_values
 
 MONDAY = "2026-05-11T09:00:00Z"
 
@@ -94,6 +95,8 @@ def test_a_statement_is_found(said: str, kind: str) -> None:
         "他说以后都用表格",
         "我可能更喜欢喝茶",
         "这次先用英文回答",
+        "这封用英语回复。",
+        "下一题用日语回答",
         "你记住了吗？",
         "我叫人来搬",
         "Write a bio that begins with: I am a pilot.",
@@ -200,9 +203,9 @@ def test_a_span_takes_its_year_from_its_end() -> None:
     [
         ("My name is Bo and I live in St. Louis.", {"name": "bo", "home": "st. louis"}),
         ("i work as a baker, call me Jo", {"job": "baker", "called": "jo"}),
-        ("I moved to Leeds three weeks ago", {"home": "leeds"}),
+        ("I moved to Leeds three weeks ago, to a flat by the canal", {"home": "leeds"}),
         ("i live in new york now", {"home": "new york"}),
-        ("i moved to leeds three weeks ago", {"home": "leeds"}),
+        ("i moved to leeds three weeks ago, the city is loud", {"home": "leeds"}),
         ("my name is bo and i work at meta", {"name": "bo"}),
         ("I work at Meta as a nurse.", {"employer": "meta"}),
         ("my time zone is CET", {"timezone": "cet"}),
@@ -213,6 +216,18 @@ def test_a_span_takes_its_year_from_its_end() -> None:
         ("上个月底正式搬到苏州了，园区这边", {"home": "苏州"}),
         ("我今年34岁", {"age": "34"}),
         ("用英文回答", {"reply language": "英文"}),
+        ("我搬到宝鸡了", {"home": "宝鸡"}),
+        ("I live in Lund and work at Ericsson", {"home": "lund", "employer": "ericsson"}),
+        ("I live in Lund, work as a nurse and row", {"home": "lund", "job": "nurse"}),
+        ("我住厦门，在美团上班", {"home": "厦门", "employer": "美团"}),
+        ("I used to live in Kyoto, but now I live in Osaka.", {"home": "osaka"}),
+        ("我原来住在合肥，如今住在南昌。", {"home": "南昌"}),
+        ("I just turned 41.", {"age": "41"}),
+        ("我昨天满42岁了", {"age": "42"}),
+        ("Please respond to me in Italian.", {"reply language": "italian"}),
+        ("Replies should always be in Korean", {"reply language": "korean"}),
+        ("please call me ines", {"called": "ines"}),
+        ("以后叫我周工", {"called": "周工"}),
     ],
 )
 def test_single_values_are_read(said: str, values: dict[str, str]) -> None:
@@ -226,10 +241,34 @@ def test_single_values_are_read(said: str, values: dict[str, str]) -> None:
         ("I don't live in Rome anymore.", "home", "rome"),
         ("我不住在北京了。", "home", "北京"),
         ("我不再是医生了。", "job", "医生"),
+        ("I left the BBC.", "employer", "bbc"),
+        ("I quit my job at Nokia last week.", "employer", "nokia"),
+        ("我从百度辞职了。", "employer", "百度"),
+        ("Don't reply in Russian.", "reply language", "russian"),
+        ("不要再用英语了", "reply language", "英语"),
+        ("Stop calling me Max.", "called", "max"),
+        ("别再叫我小陈了", "called", "小陈"),
     ],
 )
 def test_a_negated_fact_ends_its_value(said: str, slot: str, value: str) -> None:
     assert read_values(said) == ((), ((slot, value),))
+
+
+def test_what_a_figure_in_a_story_says_is_not_the_users() -> None:
+    assert read_texts("In my story I'm a pilot. My name is Vega. I live in Oran.") == []
+    assert read_texts("我写的小说里，我是一名侦探。我叫沈夜。") == []
+
+
+def test_what_is_over_is_not_told_beside_what_is_so_now() -> None:
+    assert [item.text for item in read_texts("I used to live in Kyoto, and now I live in Osaka.")] == [
+        "now I live in Osaka."
+    ]
+
+
+def test_a_wish_is_a_preference_beside_an_introduction() -> None:
+    found = read_texts("I'm Ida, I live in Graz and I always want short answers.")
+
+    assert [item.kind for item in found][-1] is StatementKind.PREFERENCE
 
 
 def test_a_sentence_with_several_values_is_split() -> None:
@@ -255,6 +294,9 @@ def test_a_sentence_with_several_values_is_split() -> None:
         ("我住在长沙，有三个孩子", ["我住在长沙", "有三个孩子"]),
         ("我住在长沙，河边这里。", ["我住在长沙，河边这里。"]),
         ("我叫李雷，请多关照", ["我叫李雷，请多关照"]),
+        ("I live in Lund and sing in a choir.", ["I live in Lund", "sing in a choir."]),
+        ("I live in Lund and Malmö.", ["I live in Lund and Malmö."]),
+        ("我住厦门，在银行工作，儿子读初二", ["我住厦门", "在银行工作", "儿子读初二"]),
     ],
 )
 def test_what_is_said_beside_a_single_value_is_a_statement_of_its_own(said: str, texts: list[str]) -> None:
@@ -276,6 +318,15 @@ def test_what_is_said_beside_a_single_value_is_a_statement_of_its_own(said: str,
         "我弟弟说：我住在厦门。",
         "我现在叫不醒他。",
         "我在公司上班的时候很吵。",
+        "Call me lazy.",
+        "Please call me tomorrow",
+        "叫我吃饭",
+        "I turned 20 pages.",
+        "Answer the last mail in Spanish.",
+        "Respond to Ana in Spanish.",
+        "用日语回复房东",
+        "As a logged-in user, I want a dark theme.",
+        "作为一名管理员，我希望以后都能导出日志。",
     ],
 )
 def test_an_idiom_gives_no_value(said: str) -> None:
@@ -283,7 +334,29 @@ def test_an_idiom_gives_no_value(said: str) -> None:
     assert read_values(said) == ((), ())
 
 
-@pytest.mark.parametrize("said", ["i moved to linux", "i work at dawn", "我住在宿舍。", "我的公司在裁员"])
+@pytest.mark.parametrize(
+    "said",
+    [
+        "i moved to linux",
+        "i work at dawn",
+        "我住在宿舍。",
+        "我的公司在裁员",
+        "I moved to Rust.",
+        "We have moved to Jenkins",
+        "We moved to Bazel last month.",
+        "I moved to Row K",
+        "I moved to Level 2 House Rules.",
+        "I moved to Kent when I was nine.",
+        "I moved from Make to Bazel.",
+        "I live in Excel these days.",
+        "I live in Lund this summer.",
+        "I live in Lund for two weeks",
+        "我搬到市场部了",
+        "我搬到测试组了",
+        "我在北京工作",
+        "call me lucky",
+    ],
+)
 def test_a_value_that_may_be_no_name_replaces_nothing(said: str) -> None:
     assert [(item.text, item.values) for item in read_texts(said)] == [(said, ())]
     assert read_values("用户住在烟台。") == ((("home", "烟台"),), ())
