@@ -177,6 +177,14 @@ def is_only_private(content: str, fold: Fold = str) -> bool:
     return count > 0 and len("".join(filter(str.isalnum, rest))) <= _SHORT_REST_CHARS
 
 
+def strip_line_label(text: str) -> str:
+    """Return a chat line without the time and the speaker before it; a text that is nothing else stays."""
+    rest = _CLOCK.sub("", text)
+    named = _SPEAKER.match(rest)
+    rest = rest[named.end() :] if named is not None and _is_speaker(named["name"]) else rest
+    return rest if any(map(str.isalnum, rest)) else text
+
+
 def mask_quoted(text: str) -> str:
     """Return a text of the same length with masked quotations. A short quotation is a name («dark mode») and stays."""
     return _QUOTED.sub(lambda quote: quote[0] if _is_name(quote[0]) else MASK * len(quote[0]), text)
