@@ -13,7 +13,7 @@ from typing import Final, TypeAlias
 
 import rjieba
 
-from knowhub.conversations.language import dates
+from knowhub.conversations.language import dates, plan_days
 from knowhub.conversations.language.first_person import speak_as_user
 from knowhub.conversations.messages import Message
 from knowhub.conversations.sentences import MAX_SENTENCE_CHARS, Fold, Sentence, is_chinese, split_sentences
@@ -47,8 +47,8 @@ class Statement:
     """A statement as it was said, and the numbers of its messages, the decisive one last.
 
     `values` are its single-valued facts: ("home", "berlin"); `ended` are those that are said not to be so any more.
-    `day` is the day of a plan, which takes the place of an earlier one if it `is_change`. `task` is the problem of a
-    lesson. A plan that `is_over` is only ended. `speaker` is named where several people speak as users.
+    `day` is the day of a plan, which takes the place of an earlier one if it `is_change`; a change without a day says
+    something only of an earlier plan. `task` is the problem of a lesson. A plan that `is_over` is only ended. `speaker` is named where several people speak as users.
     """
 
     kind: StatementKind
@@ -115,15 +115,19 @@ def _read_sentence(number: int, sentences: Sequence[Sentence], at: int, said: da
         return
     is_meant = not (forms.ONCE.search(folded) or forms.TASK.search(folded))
     facts = [fact for fact in _find_facts(text, folded) if is_meant and _is_own(folded, fact.start)]
+    pieces = [(0, max(len(text), len(folded)))]
     # Without invisible characters the positions are others; then nothing is cut.
-    places = [fact.value_start for fact in facts if len(text) == len(folded)]
-    pieces = clauses.split_clauses(folded, places) if places else [(0, max(len(text), len(folded)))]
+    if facts and len(text) == len(folded):
+        pieces = clauses.split_clauses(folded, [fact.value_start for fact in facts])
+    elif said and len(text) == len(folded) and _find_kind(folded, *pieces[0]) is None:
+        pieces = plan_days.split_plans(folded, said)
     for start, end in pieces:
         own = [fact for fact in facts if start <= fact.value_start < end]
         part, words = text[start:end], folded[start:end]
-        kind, due = _find_kind(folded, start, end), said and clauses.find_due(part, said)
+        kind, due = _find_kind(folded, start, end), said and plan_days.find_due(part, said)
         over = forms.CANCELLED.search(words)
         is_over = over is not None and _is_own(folded, start + over.start())
+        is_change = forms.CHANGE.search(words) is not None
         is_asked = kind in {StatementKind.REQUEST, StatementKind.INSTRUCTION}
         if kind is not None and is_asked:
             if len(sentences) == 1 and forms.POINTING.search(folded):
@@ -136,8 +140,7 @@ def _read_sentence(number: int, sentences: Sequence[Sentence], at: int, said: da
             yield Statement(kind, part, (number,), *_split_values(own))
         elif kind is not None:
             yield Statement(kind, part, (number,))
-        elif (is_over or (due and not over)) and not forms.TASK.search(folded):
-            is_change = forms.CHANGE.search(words) is not None
+        elif (is_over or ((due or is_change) and not over)) and not forms.TASK.search(folded):
             yield Statement(StatementKind.PLAN, part, (number,), (), (), due, is_change, is_over)
         elif facts and not forms.REPORTED.search(words):
             yield Statement(StatementKind.INTRODUCTION, part, (number,))

@@ -330,6 +330,8 @@ def test_the_label_of_a_chat_line_is_no_part_of_a_question(query: str, text: str
 
 async def test_the_figures_of_a_chat_line_find_no_message(tmp_path: Path) -> None:
     async with memories_in(tmp_path) as memories:
-        await memories.talk(SESSION, make_messages("[18:20] the well is dry", "[09:42] a new roof", "the bus to the quarry"))
+        await memories.talk(
+            SESSION, make_messages("[18:20] the well is dry", "[09:42] a new roof", "the bus to the quarry")
+        )
 
         assert (await memories.search_ids("[18:42] which bus?"))[0] == "m2"

@@ -189,6 +189,50 @@ def test_a_cancelled_plan_is_none_to_come_whoever_says_so(said: str) -> None:
     assert all(item.is_over for item in read_texts(said))
 
 
+@pytest.mark.parametrize(
+    ("said", "plans"),
+    [
+        (
+            "My exam is on 3 June and the choir sings on 5 June.",
+            {"My exam is on 3 June": "2026-06-03", "the choir sings on 5 June.": "2026-06-05"},
+        ),
+        (
+            "On June 3 the vet, on June 9 a flight to Oslo",
+            {"On June 3 the vet": "2026-06-03", "on June 9 a flight to Oslo": "2026-06-09"},
+        ),
+        ("6月3号体检，6月9号去杭州开会", {"6月3号体检": "2026-06-03", "6月9号去杭州开会": "2026-06-09"}),
+        (
+            "The ferry leaves on 3 June and returns on 5 June.",
+            {"The ferry leaves on 3 June and returns on 5 June.": "2026-06-03"},
+        ),
+        ("The fair is on June 3, June 5 and June 7", {"The fair is on June 3, June 5 and June 7": "2026-06-03"}),
+        ("6月3号去，6月9号回", {"6月3号去，6月9号回": "2026-06-03"}),
+    ],
+)
+def test_several_plans_of_a_sentence_are_several_statements(said: str, plans: dict[str, str]) -> None:
+    assert {item.text: str(item.day) for item in read_texts(said)} == plans
+
+
+@pytest.mark.parametrize(
+    ("said", "day"),
+    [
+        ("The concert is not on 3 June.", None),
+        ("the concert isn't 3 june but 4 june", "2026-06-04"),
+        ("now is 3 of june", None),
+        ("Today is the 3rd of June, the shop reopens on 5 June", "2026-06-05"),
+        ("The fair was originally planned for 3 June.", None),
+        ("音乐会不是6月3号，是6月4号", "2026-06-04"),
+        ("今天是6月3号", None),
+        ("原定6月3号发版，延期了", None),
+        ("The shop does not open until 3 June", "2026-06-03"),
+    ],
+)
+def test_a_day_that_is_denied_or_given_up_is_no_plan(said: str, day: str | None) -> None:
+    days = [item.day for item in read_texts(said) if item.day]
+
+    assert [str(item) for item in days] == ([day] if day else [])
+
+
 def test_a_span_takes_its_year_from_its_end() -> None:
     assert read_texts("Jun 1 - Jun 15, 2025: set up the database") == []
     assert [str(item.day) for item in read_texts("The trip is on 28 December to 3 January 2028.")] == ["2027-12-28"]
@@ -400,6 +444,9 @@ def test_a_fact_behind_a_topic_is_the_users_and_behind_a_speaker_theirs() -> Non
         ("[10:02] Alex: off to bed", ["off to bed"]),
         ("好的。明天见！再说", ["好的。", "明天见！", "再说"]),
         ("- one\n- two", ["one", "two"]),
+        ("Vet on May 9. Choir on May 12. Fine", ["Vet on May 9.", "Choir on May 12.", "Fine"]),
+        ("am 3. Mai, on 4. may", ["am 3. Mai, on 4. may"]),
+        ("To do: 1. Buy bread 2. Call Eva", ["To do: 1. Buy bread 2. Call Eva"]),
         ("version 3.2 is out, e.g. for Linux. fine", ["version 3.2 is out, e.g. for Linux.", "fine"]),
     ],
 )
