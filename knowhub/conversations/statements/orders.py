@@ -9,8 +9,8 @@ from knowhub.conversations.statements.forms import INSTRUCTION, REQUEST
 
 # The memory of an agent, not of a computer.
 _OF_MEMORY: Final = re.compile(
-    r"\bremember|\bmemori(?:es|[sz]e)\b|\b(?:your|its|agent(?:'?s)?|assistant(?:'?s)?|long[- ]term|to|into|update) memory\b"
-    r"|记住|记忆|牢记",
+    r"\bremember|\bmemori(?:es|[sz]e)\b|\b(?:your|its|agent(?:'?s)?|assistant(?:'?s)?|long[- ]term|to|into"
+    r"|update) memory\b|记住|记忆|牢记",
     re.IGNORECASE,
 )
 # An order to whoever reads it. «The package must be installed» reports.

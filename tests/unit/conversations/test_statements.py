@@ -155,10 +155,35 @@ def test_a_question_with_commas_or_without_a_mark_is_cut_off(said: str, text: st
         ("no, the office from now on. The lift works again.", "no, the office from now on. The lift works again."),
         ("好，以后都这样。纸的容易丢", "好，以后都这样。 纸的容易丢"),
         ("From now on send tables. The lift works again.", "From now on send tables."),
+        (
+            "The piano goes to Vienna. They fetch it soon. It is due back on 3 June.",
+            "They fetch it soon. It is due back on 3 June.",
+        ),
+        (
+            "The piano goes to Vienna. This must be signed henceforth",
+            "The piano goes to Vienna. This must be signed henceforth",
+        ),
+        ("write it down please. The gate sticks in winter.", "write it down please. The gate sticks in winter."),
+        ("钢琴要送去维也纳。它要在6月3号取回", "钢琴要送去维也纳。 它要在6月3号取回"),
+        ("It is the tuning of the piano on 3 June.", "It is the tuning of the piano on 3 June."),
     ],
 )
 def test_what_says_nothing_alone_is_kept_with_its_neighbour(said: str, text: str) -> None:
     assert [item.text for item in read_texts(said)] == [text]
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "It is due back on 3 June.",
+        "Good. It must be signed henceforth.",
+        "write this down, please",
+        "好的，记一下",
+        "对。这个定在6月3号",
+    ],
+)
+def test_a_pronoun_without_a_neighbour_states_nothing(said: str) -> None:
+    assert read_texts(said) == []
 
 
 def test_remember_this_refers_to_the_neighbouring_sentence() -> None:
