@@ -33,10 +33,11 @@ _CLOCK: Final = re.compile(
 )
 # How the clause of a plan begins, its day left out: with what is planned, not with what goes on about another plan.
 _PLANNED: Final = re.compile(
-    r"\W*(?:(?:on|at|by|in|also) +){0,2}(?:(?:an?|the|my|our|his|her|their|another|some|i|we|i'\w+|we'\w+) +\w"
+    r"\W{0,9}(?:(?:on|at|by|in|also) {1,3}){0,2}"
+    r"(?:(?:an?|the|my|our|his|her|their|another|some|i|we|i'\w{1,2}|we'\w{1,2}) {1,3}\w"
     r"|(?!(?:back|until|till|again|then|not|now|to|from|through|instead|maybe|is|are|was|will|which|that|it|they|this"
-    r"|and|but|so|returns?|ends?)\b)[a-z][\w'-]{2,} +(?:\w+ +)?[a-z][\w'-]{2,})"
-    r"|\W*(?![推改延挪提到至回结再又不])[\u4e00-\u9fff]{2}"
+    r"|and|but|so|returns?|ends?)\b)[a-z][\w'-]{2,30} {1,3}(?:\w{1,30} {1,3})?[a-z][\w'-]{2})"
+    r"|\W{0,9}(?![推改延挪提到至回结再又不])[\u4e00-\u9fff]{2}"
 )
 
 

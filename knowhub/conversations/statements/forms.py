@@ -117,9 +117,9 @@ CANCELLED: Final = compile_any(
 # A plan that takes the place of an earlier one.
 CHANGE: Final = compile_any(
     r"\b(?:postponed|pushed|(?<!\bi )(?<!\bwe )moved|moved(?! to\b)|moves|slips"
-    r"|slipped|rescheduled|delayed|brought forward|new (?:\w+ )?date|instead)\b"
+    r"|slipped|rescheduled|delayed|deferred|put (?:off|back)|brought forward|new (?:\w+ )?date|instead)\b"
     r"|\d(?: ?[ap]m)?,? not (?:at |on )?\d",
-    r"推迟|推到|延期|延到|改到|改成|改为|挪到|提前到|重新定|改在",
+    r"推[迟到至]|顺延|延[期到至]|改到|改成|改为|挪到|提前到|重新定|改在",
 )
 # What a value looks like: anything; a name; in a lower-case text a name only behind «live in»; a name or figures.
 _ANY, _NAME, _CAPITAL, _MIXED = (

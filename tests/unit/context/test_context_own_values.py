@@ -135,6 +135,12 @@ async def test_a_cancelled_plan_is_ended_and_no_other(first: str, then: str, lef
         ("The choir sings on 5 December.", "The choir is postponed.", "The choir is postponed. (planned: 2026-12-05)"),
         ("12月5号晚上跟同事唱歌。", "唱歌改到周日晚上。", "唱歌改到周日晚上。（原计划：2026-12-05）"),
         ("网站12月5号改版", "原定12月5号改版，推迟了。", "原定12月5号改版，推迟了。（原计划：2026-12-05）"),
+        (
+            "The release is on 5 December.",
+            "The release is deferred to the 9th of January 2027.",
+            "The release is deferred to the 9th of January 2027. (2027-01-09)",
+        ),
+        ("画展定于12月5号开幕。", "画展开幕顺延至12月9号。", "画展开幕顺延至12月9号。 (2026-12-09)"),
         ("12月5号要去复查", "复查提前到下周一了", "复查提前到下周一了 (2026-11-09)"),
         ("The release is on 5 December.", "I moved the sofa.", "The release is on 5 December. (2026-12-05)"),
         (
