@@ -50,6 +50,13 @@ _ABBREVIATION: Final = re.compile(
     r"|jan|feb|mar|apr|jun|jul|aug|sept?|oct|nov|dec|e\.g|i\.e|a\.m|p\.m|u\.s|\w|\d{1,2})$",
     re.IGNORECASE,
 )
+# A figure ends one behind a word, if a capital follows that begins no month («on Dec 3. Lunch is …»), unless figures
+# number what follows.
+_LAST_FIGURE: Final = re.compile(r"[^\W\d_] \d{1,2}$")
+_NEW_WORD: Final = re.compile(
+    r"\s{1,3}(?!(?:Jan|Feb|Mar|M[aä]r|Apr|Ma[iy]|Jun|Jul|Aug|Sep|O[ck]t|Nov|De[cz])(?:[a-z]{2,7})?\b)[A-Z]"
+)
+_NUMBERED: Final = re.compile(r"(?:^|[:;(] ?)1\. ")
 _BULLET: Final = re.compile(r"^\s*(?:\*(?=\s)|[-+•·]|\d{1,2}[.)、．](?!\d)|[（(]\d{1,2}[)）]|\#{1,6}(?=\s))\s*")
 _CLOCK: Final = re.compile(r"^\s*\[\d{1,2}:\d\d(?::\d\d)?\]\s*")
 # A name before a colon, as transcripts have it: «Ada Lovelace: », «小王：».
@@ -177,6 +184,14 @@ def is_only_private(content: str, fold: Fold = str) -> bool:
     return count > 0 and len("".join(filter(str.isalnum, rest))) <= _SHORT_REST_CHARS
 
 
+def strip_line_label(text: str) -> str:
+    """Return a chat line without the time and the speaker before it; a text that is nothing else stays."""
+    rest = _CLOCK.sub("", text)
+    named = _SPEAKER.match(rest)
+    rest = rest[named.end() :] if named is not None and _is_speaker(named["name"]) else rest
+    return rest if any(map(str.isalnum, rest)) else text
+
+
 def mask_quoted(text: str) -> str:
     """Return a text of the same length with masked quotations. A short quotation is a name («dark mode») and stays."""
     return _QUOTED.sub(lambda quote: quote[0] if _is_name(quote[0]) else MASK * len(quote[0]), text)
@@ -216,8 +231,11 @@ def _iter_plain_lines(text: str) -> Iterator[str]:
 
 def _split_line(line: str) -> Iterator[str]:
     start = 0
+    is_numbered = _NUMBERED.search(line) is not None
     for end in SENTENCE_END.finditer(line):
-        if end[0] == "." and _ABBREVIATION.search(line[max(start, end.start() - 8) : end.start()]):
+        before = line[max(start, end.start() - 8) : end.start()]
+        is_end = not is_numbered and _LAST_FIGURE.search(before) and _NEW_WORD.match(line, end.end())
+        if end[0] == "." and not is_end and _ABBREVIATION.search(before):
             continue
         if part := line[start : end.end()].strip():
             yield part

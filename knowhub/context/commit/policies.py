@@ -17,10 +17,11 @@ from knowhub.context.model import COUNTED, ContextType, MemoryCategory, MemoryCo
 from knowhub.context.queries import list_memories_in
 from knowhub.context.uri import session_uri, space_of
 from knowhub.conversations.changes.evidence import list_content_words
-from knowhub.conversations.language import dates
+from knowhub.conversations.language import dates, plan_days
 from knowhub.conversations.language.sentence_ends import COMMA
 from knowhub.conversations.recalled import normalize_words
-from knowhub.conversations.statements.forms import CANCELLED
+from knowhub.conversations.sentences import is_chinese
+from knowhub.conversations.statements.forms import CANCELLED, CHANGE
 from knowhub.core import clock
 from knowhub.core.erasing import is_erased
 from knowhub.core.operation import Row, is_live
@@ -42,6 +43,7 @@ _MAX_AHEAD_S: Final = 86_400
 _NEGATION: Final = re.compile(
     r"\b(?:no longer|not|any ?more|any longer|do|don't|don’t|dont|now|again)\b|不再|再也|现在|[不又了]", re.IGNORECASE
 )
+_FILLERS: Final = re.compile("我|原定|原计划|本来")
 _NAMED_BY_DAY: Final = (MemoryCategory.EVENTS, MemoryCategory.CASES)
 
 
@@ -215,9 +217,10 @@ def apply_candidate(writer: ContextWriter, candidate: CandidateMemory) -> Applie
         candidate = replace(candidate, said_at=clock.iso(now))
     replaced = _find_replaced_event(writer, candidate) if facts.is_change or facts.is_over else None
     if replaced is not None:
+        candidate = candidate if facts.day or facts.is_over else _keep_day(candidate, replaced)
         changes = ChangedMemory(replaced["id"], is_forgotten=facts.is_over)
         plan = build_plan(replace(candidate, changes=changes), writer.whose, writer.get_row)
-    elif facts.is_over:
+    elif facts.is_over or (facts.is_change and not facts.day):
         plan = _skip(find_target(candidate, writer.whose), GONE)
     else:
         plan = build_plan(_find_contrary(writer, candidate), writer.whose, writer.get_row)
@@ -253,7 +256,7 @@ def _find_replaced_event(writer: ContextWriter, candidate: CandidateMemory) -> R
         shared = _count_shared(candidate, row) if row is not None and is_live(row) else 0
         if shared == max_shared:
             # Of two that are equally near, none is ended.
-            best = None if candidate.facts.is_over else best
+            best = None if candidate.facts.is_over or not candidate.facts.day else best
         elif shared > max_shared:
             best, max_shared = row, shared
     return best
@@ -263,27 +266,48 @@ def _count_shared(candidate: CandidateMemory, row: Row) -> int:
     """Return how many words a plan shares with what changes it; 0 if it is about something else."""
     facts, stored = candidate.facts, str(row["content"])
     day = str(row["metadata"].get("said_at") or "")
-    if facts.is_over:
+    if facts.is_over or not facts.day:
         when = facts.day or (candidate.said_at or candidate.recorded_at)[:10]
-        ends = next((part for part in COMMA.split(candidate.content) if CANCELLED.search(part.lower())), "")
-        named, known = (_find_event_words(text, when) for text in (ends, stored))
+        if plan_days.count_planned_days(stored.removesuffix(f" ({day[:10]})"), date.fromisoformat(when)) > 1:
+            # It says nothing of the other plans of that sentence.
+            return 0
+        subject = _find_subject(candidate.content, CANCELLED if facts.is_over else CHANGE)
+        named, known = (_find_event_words(text, when) for text in (subject, stored))
         both = named & known
         if facts.day:
             is_same = day.startswith(when) and (not named or both)
         else:
             # Without a day the words alone say which of the coming plans it is.
-            is_same = day >= when and 2 * len(both) > len(named) and not _is_past(ends, when)
+            is_same = day >= when and 2 * len(both) > len(named) and not _is_past(subject, when)
         return 1 + len(both) if is_same else 0
     shared = len(list_content_words(candidate.content) & list_content_words(stored))
     # A plan of the past is about something else unless it shares more than a word.
     return shared if shared > int(day < candidate.said_at) else 0
 
 
+def _find_subject(text: str, form: re.Pattern[str]) -> str:
+    """Return the part of a text that says what is cancelled or changed; of a change, what is before its word."""
+    parts = COMMA.split(text)
+    ends = next((part for part in parts if form.search(part.lower())), text if form is CHANGE else "")
+    if form is not CHANGE:
+        return ends
+    before = (form.split(part.lower(), 1)[0] for part in (ends, text))
+    return next((part for part in before if any(map(str.isalpha, part))), ends)
+
+
+def _keep_day(candidate: CandidateMemory, event: Row) -> CandidateMemory:
+    """Return a change without a day of its own with the day of the plan that it changes."""
+    day = str(event["metadata"].get("said_at") or "")[:10]
+    text = candidate.content
+    content = f"{text}（原计划：{day}）" if is_chinese(text) else f"{text} (planned: {day})"
+    return replace(candidate, content=content, facts=replace(candidate.facts, day=day))
+
+
 def _find_event_words(text: str, day: str) -> set[str]:
     """Return the words of a plan without its day, and without those that cancel it."""
     for mention in dates.iter_times(text, date.fromisoformat(day)):
         text = text.replace(mention.words, " ")
-    return list_content_words(CANCELLED.sub(" ", text.lower()).replace("我", " "))
+    return list_content_words(CHANGE.sub(" ", CANCELLED.sub(" ", _FILLERS.sub(" ", text.lower()))))
 
 
 def _is_past(text: str, day: str) -> bool:

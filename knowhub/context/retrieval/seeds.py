@@ -19,6 +19,7 @@ from knowhub.context.queries import make_facet
 from knowhub.context.search_model import SeedHit, TypedQuery
 from knowhub.conversations import messages
 from knowhub.conversations.secrets.detection import redact_secrets
+from knowhub.conversations.sentences import strip_line_label
 from knowhub.core import scopes
 from knowhub.core.recall import SearchHit, SearchHits
 from knowhub.core.request_context import RequestContext
@@ -75,9 +76,9 @@ def plan_query(
     """Read a question by rules. They raise scores; only the caller's own filters exclude memories.
 
     Days are read as seen from `now`, in seconds since the epoch. `hints` of the answer say which rules the question
-    met.
+    met. The time and the speaker before a chat line are no part of what it asks.
     """
-    text, known = query.strip(), tuple(dict.fromkeys(categories or ()))
+    text, known = strip_line_label(query.strip()), tuple(dict.fromkeys(categories or ()))
     filters: dict[str, Any] = {"level": 0} | ({"category": list(known)} if known else {})
     filters |= {"under": target_uri} if target_uri else {}
     hints = _find_times(text, now, is_free=not known)

@@ -26,7 +26,6 @@ from knowhub.conversations.changes.evidence import (
     is_earlier_move,
     share_words,
 )
-from knowhub.conversations.changes.flaws import is_order
 from knowhub.conversations.changes.known_days import (
     Days,
     list_calendar_words,
@@ -42,6 +41,7 @@ from knowhub.conversations.messages import Message
 from knowhub.conversations.recalled import normalize_words
 from knowhub.conversations.secrets.detection import COVER, contains_secret
 from knowhub.conversations.statements.forms import PAST
+from knowhub.conversations.statements.orders import is_order
 from knowhub.conversations.statements.reader import read_values
 
 _NAME_STEM_CHARS: Final = 5

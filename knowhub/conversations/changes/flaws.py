@@ -18,18 +18,8 @@ from knowhub.conversations.language.doubt_words import (
 )
 from knowhub.conversations.language.sentence_ends import find_clauses, iter_sentences
 from knowhub.conversations.messages import Message
-from knowhub.conversations.statements.forms import CANCELLED, INSTRUCTION, REQUEST
-
-_OF_MEMORY: Final = re.compile(r"\bremember|\bmemor(?:y|ies|i[sz]e)\b|记住|记忆|牢记", re.IGNORECASE)
-# An order to whoever reads it. «The package must be installed» reports.
-_ORDER: Final = re.compile(
-    r"\b(?:assistants?|agents?|ais?|models?|bots?|everybody|everyone) (?:ha(?:ve|s)|needs?|are|is) to\b"
-    r"|\b(?:you|assistants?|agents?|ais?|models?|bots?|everybody|everyone|(?:all|every) \w{1,20}) "
-    r"(?:always|never|must|shall|should)\b|\bmust (?!(?:not )?(?:be|have)\b)"
-    r"|\b(?:make sure|ensure) that (?:you|the \w{1,20}|all)\b|务必|请(?:始终|总是|一直|永远)"
-    r"|(?:你|您|助手|助理|智能体|代理|模型|机器人|所有人|大家)[^，,。\n]{0,8}(?:必须|应[当该]|要|不得|禁止)"
-)
-_AGENT: Final = re.compile(r"\b(?:assistant|agent|ai)s?\b|助手|助理|智能体")
+from knowhub.conversations.statements.forms import CANCELLED
+from knowhub.conversations.statements.orders import is_ordered_by_tool
 
 # Words for people other than the user.
 _PEOPLE: Final = (
@@ -121,29 +111,16 @@ class Clause:
     doubted: str = ""
 
 
-def is_order(text: str, category: str = "") -> bool:
-    """Return whether a text is a standing instruction or an order. A case may say what must be done to succeed."""
-    plain = text.lower()
-    is_addressed = category != "cases" or _AGENT.search(plain) is not None
-    return INSTRUCTION.search(plain) is not None or (is_addressed and _ORDER.search(plain) is not None)
-
-
 def flag_clauses(plain: str, message: Message, statement: str, category: str = "") -> Iterator[Clause]:
     """Yield the clauses of a text of a message, each with its flaw as evidence for a statement."""
     is_affirmed = not (NEGATIVE.search(statement.lower()) or ENDED.search(statement))
     is_present = is_affirmed and not _PAST_TENSE.search(statement)
     rejects = (_REJECTS,) * is_affirmed + (_OVER, CANCELLED) * is_present
     for sentence, is_question in iter_sentences(plain.lower().replace("’", "'")):
-        if message.is_tool and _is_ordered(sentence, category):
+        if message.is_tool and is_ordered_by_tool(sentence, category):
             yield Clause(sentence, "ordered_by_tool")
         else:
             yield from _flag_sentence(sentence, statement, is_asked=message.is_user and is_question, rejects=rejects)
-
-
-def _is_ordered(sentence: str, category: str) -> bool:
-    """Return whether a sentence of a tool gives orders. Anybody may have written it, so it counts as a report only."""
-    is_of_memory = _OF_MEMORY.search(sentence) or REQUEST.search(sentence)
-    return is_of_memory is not None or is_order(sentence, category)
 
 
 def _flag_sentence(

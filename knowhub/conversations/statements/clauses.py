@@ -1,12 +1,10 @@
-"""Split a sentence into clauses, each with its facts, cut off a question at its end, and find the day of a plan."""
+"""Split a sentence into clauses, each with its facts, and cut off a question at its end."""
 
 import re
 from collections.abc import Sequence
-from datetime import date
 from typing import Final
 
-from knowhub.conversations.language import dates
-from knowhub.conversations.language.sentence_ends import COMMA, find_clauses
+from knowhub.conversations.language.sentence_ends import find_clauses
 from knowhub.conversations.sentences import Sentence
 from knowhub.conversations.statements import forms
 
@@ -21,20 +19,6 @@ _QUESTION_BEHIND: Final = re.compile(
     r"[,;，；]\s*(?:and |so |but )?(?:(?:(?:can|could|would|will|should) (?:you|i|we)\b|i(?:'m| am| was) wondering\b"
     r"|i (?:want|need|would like) to know\b).*"
     r"|(?:what|how|where|which|is|are|do|does|any|能|可以|有|怎么|什么|哪|要不要|帮)[^,;，；]*)$"
-)
-# Whether a day without a year was the last or is the next one, only the tense can tell.
-_NEARER_DAYS: Final = 183
-# What is arranged in the past is to come.
-_ARRANGED: Final = r"(?:book|(?:re)?schedul|reserv|arrang|plan|mov|postpon|push|sign|agree|invit|delay|confirm|told)\w*"
-_COMING_ZH: Final = "订约定买报改推挪延排取要会快就该不起"
-# A day in such a clause is past; in the others it is to come.
-_TOLD: Final = re.compile(
-    rf"(?<!\bbe )(?<!\bgets )(?<!\bget )\b(?!{_ARRANGED})(?:(?:was|were|had|did|(?<!'ve )got)\b(?! {_ARRANGED})"
-    r"|(?:died|went|saw|took|came|met|began|left|won|lost|broke|gave|flew|drove|ate|fell|\w{2,20}[^e\W]ed)\b)"
-    rf"|^[^了{_COMING_ZH}]*了[^{_COMING_ZH}]*$|^[^{_COMING_ZH}]*的[。.！!]*$"
-)
-_COMING: Final = re.compile(
-    r"\b(?:is|are|it's|am|will|have to|must|due(?! to)|gets|starts)\b|'(?:re|m|ll)\b|[要会将]|打算|准备|计划|明年"
 )
 
 
@@ -60,13 +44,3 @@ def cut_question(sentence: Sentence) -> tuple[str, str]:
         return text, folded
     asks = _QUESTION_BEHIND.search(folded) if len(text) == len(folded) else None
     return ("", "") if asks is None else (text[: asks.start()], folded[: asks.start()])
-
-
-def find_due(text: str, said: date) -> date | None:
-    """Return the coming day that a text names; None if it tells of the past, or hardly means next year."""
-    day = dates.find_coming_day(text, said)
-    if day is None or str(day.year) in text:
-        return day
-    clause = next((part for part in COMMA.split(text) if dates.find_coming_day(part, said) == day), text).lower()
-    is_far = day.year > said.year and (day - said).days > _NEARER_DAYS
-    return day if _COMING.search(clause) or not (is_far or _TOLD.search(clause)) else None

@@ -77,11 +77,6 @@ PREFERENCE: Final = compile_any(
 )
 
 # A sentence that points at another one: «Remember this.»
-POINTING: Final = compile_any(
-    r"^(?!yes|no)[^,]*\b(?:this|that|it)[.!:]*$", r"^[^，,]*(?:记住|记一下|记下来?)(?:这[个点些])?了?[。.!！：:]*$"
-)
-REPLY: Final = compile_any(r"^(?:yes|no|yeah|nope)\b,? ", r"^(?:不|是的?|对|好)[，,]")
-
 # Sentences that state nothing lasting: questions, hypotheses, hedges, jokes, the past, and examples.
 QUESTION: Final = compile_any(
     r"\bi(?:'m| am| was) wondering\b|\bi\b[^,;]{0,30}\b(?:to know|decid(?:e|ing)|figure out) (?:if|whether)\b",
@@ -127,8 +122,10 @@ CANCELLED: Final = compile_any(
 )
 # A plan that takes the place of an earlier one.
 CHANGE: Final = compile_any(
-    r"\b(?:postponed|pushed|moved|moves|slips|slipped|rescheduled|delayed|brought forward|new (?:\w+ )?date|instead)\b",
-    r"推迟|推到|延期|延到|改到|改成|改为|挪到|提前到|重新定|改在",
+    r"\b(?:postponed|pushed|(?<!\bi )(?<!\bwe )moved|moved(?! to\b)|moves|slips"
+    r"|slipped|rescheduled|delayed|deferred|put (?:off|back)|brought forward|new (?:\w+ )?date|instead)\b"
+    r"|\d(?: ?[ap]m)?,? not (?:at |on )?\d",
+    r"推[迟到至]|顺延|延[期到至]|改到|改成|改为|挪到|提前到|重新定|改在",
 )
 # What a value looks like: anything; a name; in a text in lower case a name only behind «live in»; a name or figures.
 _ANY, _NAME, _CAPITAL, _MIXED = (

@@ -6,6 +6,7 @@ from typing import Final
 
 from knowhub.conversations.messages import MAX_MESSAGE_READ_CHARS, Message
 from knowhub.conversations.sentences import Fold, is_chinese, split_sentences
+from knowhub.conversations.statements.orders import list_tool_orders, repeats_order
 
 _EXCERPT_CHARS: Final = 300
 _LOOKED_AT_LINES: Final = 12
@@ -16,6 +17,10 @@ _FAILED: Final = re.compile(
     r"|\btimed? ?out\b|\brefused\b|\bfatal\b|\bpanic\b|\btraceback\b|\bexit(?:ed)?(?: with)?(?: code"
     r"| status)?[ :=]{1,2}[1-9]|\bHTTP/?[\d.]{0,3} ?[45]\d\d\b|^\s*\[[45]\d\d\]|报错|错误|失败|超时|拒绝|异常|找不到)",
     re.IGNORECASE,
+)
+_NAMED: Final = re.compile(r"\b[A-Za-z]\w*(?:Error|Exception)\b(?=:| ?$)")
+_STATUS: Final = re.compile(
+    r"^\W*(?:\w+ ){0,3}(?:exit(?:ed)?|return(?:ed)?)\b[\w ]{0,20}[:=]? ?\d+\W*$|\bError \d+\W*$", re.IGNORECASE
 )
 _NO_FAILURE: Final = re.compile(
     r"\b(?:0|no|without|zero) (?:errors?|failures?|warnings?)\b|\b0 failed\b|\b(?:errors?|failures?"
@@ -38,9 +43,11 @@ _CONFIRMED: Final = re.compile(
 def find_lessons(messages: Sequence[Message], fold: Fold = str) -> Iterator[tuple[str, str, tuple[int, ...]]]:
     """Yield problem, lesson and messages of each failure that a change made good, as the agent or the tool says."""
     failed: int | None = None
+    orders: list[str] = []
     for number, message in enumerate(messages):
         if not message.is_tool or not message.content.strip():
             continue
+        orders += list_tool_orders(message.content[:MAX_MESSAGE_READ_CHARS])
         if find_failure(message.content):
             failed = number
         elif failed is not None and number - failed <= _MAX_MESSAGES_BETWEEN:
@@ -50,17 +57,24 @@ def find_lessons(messages: Sequence[Message], fold: Fold = str) -> Iterator[tupl
             is_remedy = remedy is not None and _REMEDY.search(remedy[1]) is not None
             if is_confirmed or (is_remedy and messages[failed].name == message.name):
                 steps = [words for words in (remedy, outcome if is_confirmed else None) if words is not None]
-                yield _describe(messages[failed], failed, steps, number)
+                lesson = _describe(messages[failed], failed, steps, number)
+                # Anybody may have written what a tool shows: a web page must not tell later sessions what to do.
+                if not repeats_order(lesson[1], orders):
+                    yield lesson
                 failed = None
 
 
 def find_failure(content: str) -> str:
-    """Return the line that says best how a call failed; empty where it did not fail. The last one names the cause."""
+    """Return the line that says best how a call failed; empty where it did not fail.
+
+    It is the last that names an error, else the last that is more than a status.
+    """
     # A long answer quotes files and logs: what is read of it says at its beginning or its end whether it failed.
     lines = content[:MAX_MESSAGE_READ_CHARS].split("\n")
     lines = lines if len(lines) <= 2 * _LOOKED_AT_LINES else [*lines[:_LOOKED_AT_LINES], *lines[-_LOOKED_AT_LINES:]]
     failed = [line for line in lines if _FAILED.search(line) and not _NO_FAILURE.search(line)]
-    return " ".join(failed[-1].split())[:_EXCERPT_CHARS] if failed else ""
+    telling = [line for line in failed if _NAMED.search(line)] or [line for line in failed if not _STATUS.search(line)]
+    return " ".join((telling or failed)[-1].split())[:_EXCERPT_CHARS] if failed else ""
 
 
 def _find_words(messages: Sequence[Message], numbers: range, fold: Fold) -> tuple[int, str] | None:

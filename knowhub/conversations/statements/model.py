@@ -25,8 +25,9 @@ class Statement:
     """A statement as it was said, and the numbers of its messages, the decisive one last.
 
     `values` are its single-valued facts: ("home", "berlin"); `ended` are those that are said not to be so any more.
-    `day` is the day of a plan, which takes the place of an earlier one if it `is_change`. `task` is the problem of a
-    lesson. A plan that `is_over` is only ended. `speaker` is named where several people speak as users.
+    `day` is the day of a plan, which takes the place of an earlier one if it `is_change`; a change without a day says
+    nothing but that. A plan that `is_over` is only ended. `task` is the problem of a lesson. `speaker` is named where
+    several people speak as users.
     """
 
     kind: StatementKind

@@ -12,20 +12,20 @@ from typing import Final
 
 import rjieba
 
-from knowhub.conversations.language import dates
+from knowhub.conversations.language import dates, plan_days
 from knowhub.conversations.language.first_person import speak_as_user
 from knowhub.conversations.language.sentence_ends import find_clauses
 from knowhub.conversations.messages import Message
-from knowhub.conversations.sentences import MAX_SENTENCE_CHARS, Fold, Sentence, is_chinese, split_sentences
-from knowhub.conversations.statements import clauses, forms, lessons
+from knowhub.conversations.sentences import Fold, Sentence, is_chinese, split_sentences
+from knowhub.conversations.statements import clauses, forms, lessons, neighbours
 from knowhub.conversations.statements.model import Statement, StatementKind, Values
 
-_MIN_COMPLETE_CHARS: Final = {True: 34, False: 8}
 _FORMS: Final = {
     StatementKind.REQUEST: forms.REQUEST,
     StatementKind.INSTRUCTION: forms.INSTRUCTION,
     StatementKind.PREFERENCE: forms.PREFERENCE,
 }
+_ASKED: Final = (StatementKind.REQUEST, StatementKind.INSTRUCTION)
 
 
 def read_statements(messages: Sequence[Message], fold: Fold = str) -> list[Statement]:
@@ -82,43 +82,52 @@ def _read_sentence(number: int, sentences: Sequence[Sentence], at: int, said: da
     is_meant = not (forms.ONCE.search(folded) or forms.TASK.search(folded))
     facts = [fact for fact in _find_facts(text, folded) if is_meant and _is_own(folded, fact.start, fact.value_start)]
     # Without invisible characters the positions are others; then nothing is cut.
-    places = [fact.value_start for fact in facts if len(text) == len(folded)]
-    pieces = clauses.split_clauses(folded, places) if places else [(0, max(len(text), len(folded)))]
-    for start, end in pieces:
-        own = [fact for fact in facts if start <= fact.value_start < end]
-        part, words = text[start:end], folded[start:end]
-        kind, due = _find_kind(folded, start, end), said and clauses.find_due(part, said)
-        over = forms.CANCELLED.search(words)
-        is_over = over is not None and _is_own(folded, start + over.start())
-        is_asked = kind in {StatementKind.REQUEST, StatementKind.INSTRUCTION}
-        if kind is not None and is_asked:
-            if len(sentences) == 1 and forms.POINTING.search(folded):
-                return
-            part = _complete(part, folded, sentences, at) if len(pieces) == 1 else part
-            yield Statement(kind, part, (number,), *_split_values(own), due)
-        elif own:
-            is_order = all(fact.slot in {"called", "reply language"} for fact in own)
-            kind = StatementKind.INSTRUCTION if is_order else kind or StatementKind.INTRODUCTION
-            yield Statement(kind, part, (number,), *_split_values(own))
-        elif kind is not None:
-            yield Statement(kind, part, (number,))
-        elif (is_over or (due and not over)) and not forms.TASK.search(folded):
-            is_change = forms.CHANGE.search(words) is not None
-            yield Statement(StatementKind.PLAN, part, (number,), (), (), due, is_change, is_over)
-        elif facts and not (forms.REPORTED.search(words) or forms.PAST.search(words)):
-            yield Statement(StatementKind.INTRODUCTION, part, (number,))
+    pieces = [(0, max(len(text), len(folded)))]
+    if facts and len(text) == len(folded):
+        pieces = clauses.split_clauses(folded, [fact.value_start for fact in facts])
+    elif said and len(text) == len(folded) and _find_kind(folded, *pieces[0]) is None:
+        pieces = plan_days.split_plans(folded, said)
+    for span in pieces:
+        own = [fact for fact in facts if span[0] <= fact.value_start < span[1]]
+        piece = Statement(StatementKind.PLAN, text[slice(*span)], (number,))
+        found = _read_piece(piece, folded, span, own, said)
+        if (
+            found is None
+            and facts
+            and not (forms.REPORTED.search(folded[slice(*span)]) or forms.PAST.search(folded[slice(*span)]))
+        ):
+            found = replace(piece, kind=StatementKind.INTRODUCTION)
+        if found is not None and len(pieces) == 1 and not own and found.kind in (*_ASKED, StatementKind.PLAN):
+            found = replace(found, text=_complete(found, folded, sentences, at))
+        if found is not None and found.text:
+            yield found
 
 
-def _complete(text: str, folded: str, sentences: Sequence[Sentence], at: int) -> str:
-    """Return a statement with its neighbours where it says nothing alone: «Always like that.», «Remember it.»."""
-    if len(text) > _MIN_COMPLETE_CHARS[text.isascii()]:
-        return text
-    if at:
-        # A fact of its own ends by itself.
-        before = [item.text for item in sentences[max(at - 8, 0) : at] if not _find_facts(item.text, item.folded)]
-        return " ".join((*before, text))[-MAX_SENTENCE_CHARS:]
-    is_half = forms.POINTING.search(folded) or forms.REPLY.search(folded)
-    return " ".join((text, *(item.text for item in sentences[1:2] if is_half)))
+def _read_piece(
+    piece: Statement, folded: str, span: tuple[int, int], own: Sequence["_Fact"], said: date | None
+) -> Statement | None:
+    words, kind, (values, ended) = folded[slice(*span)], _find_kind(folded, *span), _split_values(own)
+    due = plan_days.find_due(piece.text, said) if said else None
+    if kind in _ASKED:
+        return replace(piece, kind=kind, values=values, ended=ended, day=due)
+    if own and all(fact.slot in {"called", "reply language"} for fact in own):
+        kind = StatementKind.INSTRUCTION
+    if kind or own:
+        return replace(piece, kind=kind or StatementKind.INTRODUCTION, values=values, ended=ended)
+    over, is_change = forms.CANCELLED.search(words), forms.CHANGE.search(words) is not None
+    is_over = over is not None and _is_own(folded, span[0] + over.start())
+    is_plan = is_over or ((due or is_change) and not over)
+    plan = replace(piece, day=due, is_change=is_change, is_over=is_over)
+    return plan if is_plan and not forms.TASK.search(folded) else None
+
+
+def _complete(statement: Statement, folded: str, sentences: Sequence[Sentence], at: int) -> str:
+    # A fact of its own ends by itself.
+    near = sentences[max(at - neighbours.MAX_BEFORE, 0) : at]
+    before = [item.text for item in near if not _find_facts(item.text, item.folded)]
+    following = sentences[1].text if at == 0 and len(sentences) > 1 else ""
+    may_be_short = statement.kind is StatementKind.PLAN
+    return neighbours.complete(statement.text, folded, before, following, may_be_short=may_be_short)
 
 
 def _find_kind(folded: str, start: int, end: int) -> StatementKind | None:

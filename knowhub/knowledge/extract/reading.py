@@ -51,7 +51,9 @@ _TITLES: Final = {
 def find_candidates(messages: Sequence[Message], fold: Fold = str) -> list[KnowledgeCandidate]:
     """Return what the messages state by rules, in the order of the conversation, without repetitions."""
     statements = read_statements(messages, fold)
-    return [_make_candidate(item) for item in statements if COVER not in item.text and not item.is_over]
+    # What only changes or ends a plan says nothing alone.
+    said = (item for item in statements if not item.is_over and (item.day or item.kind is not StatementKind.PLAN))
+    return [_make_candidate(item) for item in said if COVER not in item.text]
 
 
 def make_candidate(

@@ -163,6 +163,10 @@ async def test_what_was_said_beside_a_replaced_value_stays(first: str, then: str
         ("I run a marathon on 5 December.", "Last year's marathon was cancelled.", ["marathon"]),
         ("I run a marathon on 5 December.", "He said the marathon is cancelled.", ["marathon"]),
         ("We leave for Lyon on 5 December.", "The dentist visit on 5 December is cancelled.", ["leave for Lyon"]),
+        ("My exam is on 5 December and the choir sings on 9 December.", "The choir is cancelled.", ["My exam"]),
+        ("My exam is on Dec 5. Choir rehearsal is on Dec 9.", "Choir rehearsal is cancelled.", ["My exam"]),
+        ("12月5号体检，12月9号去杭州开会。", "杭州开会取消了", ["体检"]),
+        ("The ferry leaves on 5 December and returns on 9 December.", "The ferry is cancelled.", ["returns"]),
     ],
 )
 async def test_a_cancelled_plan_is_ended_and_no_other(first: str, then: str, left: list[str]) -> None:
@@ -174,6 +178,64 @@ async def test_a_cancelled_plan_is_ended_and_no_other(first: str, then: str, lef
     rows = bench.of(MemoryCategory.EVENTS)
     assert len(rows) == len(left)
     assert all(text in row["content"] for text, row in zip(left, rows, strict=True))
+
+
+@pytest.mark.parametrize(
+    ("first", "then", "left"),
+    [
+        (
+            "The call with Ida is on 5 December at 3pm.",
+            "The call with Ida is at 6pm, not 3pm.",
+            "at 6pm, not 3pm. (planned: 2026-12-05)",
+        ),
+        (
+            "The release is on 5 December.",
+            "The release slipped by two weeks.",
+            "slipped by two weeks. (planned: 2026-12-05)",
+        ),
+        ("The choir sings on 5 December.", "The choir is postponed.", "The choir is postponed. (planned: 2026-12-05)"),
+        ("12月5号晚上跟同事唱歌。", "唱歌改到周日晚上。", "唱歌改到周日晚上。（原计划：2026-12-05）"),
+        ("网站12月5号改版", "原定12月5号改版，推迟了。", "原定12月5号改版，推迟了。（原计划：2026-12-05）"),
+        (
+            "The release is on 5 December.",
+            "The release is deferred to the 9th of January 2027.",
+            "The release is deferred to the 9th of January 2027. (2027-01-09)",
+        ),
+        ("画展定于12月5号开幕。", "画展开幕顺延至12月9号。", "画展开幕顺延至12月9号。 (2026-12-09)"),
+        ("12月5号要去复查", "复查提前到下周一了", "复查提前到下周一了 (2026-11-09)"),
+        ("The release is on 5 December.", "I moved the sofa.", "The release is on 5 December. (2026-12-05)"),
+        (
+            "The release is on 5 December.",
+            "The call with Ida is postponed.",
+            "The release is on 5 December. (2026-12-05)",
+        ),
+        (
+            "The release is on 5 December.",
+            "He said the release is postponed.",
+            "The release is on 5 December. (2026-12-05)",
+        ),
+    ],
+)
+async def test_a_change_without_a_day_takes_the_place_of_the_plan_it_names(first: str, then: str, left: str) -> None:
+    bench = CommitBench()
+    await bench.commit(user_message(first, "m1", "2026-11-02T10:00:00Z"))
+
+    await bench.commit(user_message(then, "m2", "2026-11-03T10:00:00Z"), session_id="s2")
+
+    (row,) = bench.of(MemoryCategory.EVENTS)
+    assert left in row["content"]
+    assert len(row["content"].splitlines()) == 1
+
+
+async def test_a_plan_that_was_changed_without_a_day_can_be_cancelled() -> None:
+    bench = CommitBench()
+    for number, said in enumerate(
+        ["The release is on 5 December.", "The release slipped.", "The release is cancelled."]
+    ):
+        text = user_message(said, f"m{number}", f"2026-11-0{number + 2}T10:00:00Z")
+        await bench.commit(text, session_id=f"s{number}")
+
+    assert bench.of(MemoryCategory.EVENTS) == []
 
 
 @pytest.mark.parametrize(

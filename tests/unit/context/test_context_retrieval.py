@@ -307,3 +307,31 @@ def test_the_category_is_read_from_the_question_unless_given(query: str, asked: 
 
     assert free.hints.get("categories") == asked
     assert (free.categories, named.categories, named.hints.get("categories")) == ((), ("events",), None)
+
+
+@pytest.mark.parametrize(
+    ("query", "text"),
+    [
+        ("[18:42] which bus goes to the quarry?", "which bus goes to the quarry?"),
+        ("[07:05:33] Marek: which bus goes to the quarry?", "which bus goes to the quarry?"),
+        ("Anna Ruiz: who keeps the keys?", "who keeps the keys?"),
+        ("小周：钥匙放在谁那里？", "钥匙放在谁那里？"),
+        ("Note: who keeps the keys?", "Note: who keeps the keys?"),
+        ("note from Anna: who keeps the keys?", "note from Anna: who keeps the keys?"),
+        ("[18:42]", "[18:42]"),
+        ("Marek:", "Marek:"),
+        ("[18:42] Marek: ?", "[18:42] Marek: ?"),
+        ("meet at 18:42", "meet at 18:42"),
+    ],
+)
+def test_the_label_of_a_chat_line_is_no_part_of_a_question(query: str, text: str) -> None:
+    assert plan_query("default", query, now=START).text == text
+
+
+async def test_the_figures_of_a_chat_line_find_no_message(tmp_path: Path) -> None:
+    async with memories_in(tmp_path) as memories:
+        await memories.talk(
+            SESSION, make_messages("[18:20] the well is dry", "[09:42] a new roof", "the bus to the quarry")
+        )
+
+        assert (await memories.search_ids("[18:42] which bus?"))[0] == "m2"
