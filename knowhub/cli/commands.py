@@ -3,13 +3,15 @@
 import dataclasses
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, get_args
 
 import typer
+from typer.models import OptionInfo
 
 from knowhub.cli.hub_access import run_routes
 from knowhub.cli.options import CallerOptions, CommonOptions
 from knowhub.cli.output import print_answer
+from knowhub.core.errors import KnowHubError
 
 Answer: TypeAlias = Mapping[str, Any]
 """What a route answers: a JSON object."""
@@ -88,18 +90,40 @@ def _add_command(
     def call(**values: Any) -> None:  # noqa: ANN401 -- the values that typer has parsed
         for group, kind in groups.items():
             values[group] = kind(**{item.name: values.pop(item.name) for item in dataclasses.fields(kind)})
-        function(**values)
+        try:
+            function(**values)
+        except KnowHubError as error:
+            error.detail = name_options(error.detail, option_names)
+            raise
 
     options = [
         option
         for item in parameters
         for option in (_list_parameters(groups[item.name]) if item.name in groups else [item])
     ]
+    option_names = {item.name: typed for item in options if (typed := _get_option(item)) is not None}
     # What typer reads.
     call.__signature__ = inspect.Signature(options)  # type: ignore[attr-defined]  # inspect reads it
     call.__annotations__ = {option.name: option.annotation for option in options}
     call.__doc__ = function.__doc__
     app.command(name)(call)
+
+
+def name_options(detail: str, option_names: Mapping[str, str]) -> str:
+    """Return a refusal with the options of a command in the place of the fields of the HTTP API that it names."""
+    for name, option in option_names.items():
+        detail = detail.replace(f" send {name}", f" add {option}")
+        detail = detail.replace(f" {name}=true", f" {option}").replace(f" {name}=", f" {option} ")
+    return detail
+
+
+def _get_option(parameter: inspect.Parameter) -> str | None:
+    """Return how a person types an option; None for an argument and for the context."""
+    found = next((item for item in get_args(parameter.annotation) if isinstance(item, OptionInfo)), None)
+    if found is None:
+        return None
+    declared = (item.partition("/")[0] for item in found.param_decls or ())
+    return next((item for item in declared if item.startswith("--")), f"--{parameter.name.replace('_', '-')}")
 
 
 def _list_parameters(function: Callable[..., Any]) -> list[inspect.Parameter]:

@@ -185,4 +185,6 @@ def _option_name(location: tuple[int | str, ...], names: Mapping[str, str]) -> s
 
 
 def _message(error: Any) -> str:  # noqa: ANN401 -- pydantic's own dictionary
-    return str(error["msg"]).removeprefix("Value error, ")
+    from knowhub.web.json_parsing import format_message
+
+    return format_message(error)

@@ -94,6 +94,9 @@ class KeywordOptions:
     llm_auto_place: Annotated[
         bool, typer.Option("--llm/--no-llm", help="Without --parent the model chooses the parent; otherwise the root.")
     ] = True
+    allow_duplicate: Annotated[
+        bool, typer.Option("--allow-duplicate", help="Also where another keyword of its name is.")
+    ] = False
 
 
 @route_command(

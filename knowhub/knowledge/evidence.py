@@ -2,10 +2,11 @@
 
 Counters and histories keep everything that was said. What ranks is bounded: `eval.votes` holds the newest votes, a
 voter counts once for each goal, votes without a goal count less each time, and each new vote makes the older ones weigh
-less, by as much as it weighs itself.
+less, by as much as it weighs itself. From others, no voter takes more by many goals than by votes without a goal.
 """
 
 import json
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -15,7 +16,7 @@ from typing import Any, Final, NamedTuple
 from knowhub.core import clock
 from knowhub.core.collection import UndoneRow
 from knowhub.core.operation import Row, next_of
-from knowhub.knowledge.model import HISTORY_SHOWN, KNOWLEDGE, Feedback, KnowledgeSummary, WeighedVote
+from knowhub.knowledge.model import HISTORY_SHOWN, KNOWLEDGE, Feedback, WeighedVote
 
 KINDS: Final = ("helpful", "harmful")
 FRESH_HELPFUL: Final = 1
@@ -28,6 +29,12 @@ PRIOR_WEIGHT: Final = 5.0
 DEFAULT_HALF_LIFE_DAYS: Final = 365.0
 DOWNVOTED_WARNING: Final = "those who used it said that it is wrong or does not help: check it before you rely on it"
 _REPEATED_SHARE: Final = 0.5
+# What the votes of one voter without a goal weigh at most: 1 + 0.5 + 0.25 ... Votes for goals have this limit only
+# where they meet votes of others: who votes alone learns from each goal.
+_VOTER_LIMIT: Final = 2.0
+# How much of what a voter weighs above the limit is lost to a vote of others that says the contrary. Two such votes
+# leave the limit even of a voter with the greatest weight.
+_DISSENT: Final = 4.0
 # The last votes of a voter: the ones before the last count when it is undone, or where no goal was named.
 _VOTES_PER_VOTER: Final = 5
 _SIGNED_CHARS: Final = 12
@@ -45,6 +52,8 @@ class VoteKind(StrEnum):
     RESTORED = "restored"
 
 
+# A stored vote, and what it counts.
+_VoteWeight = tuple[Mapping[str, Any], float]
 # Such a vote says only that others do not count.
 _SILENT: Final = frozenset({VoteKind.WITHDRAWN, VoteKind.RESTORED})
 
@@ -88,32 +97,40 @@ def hash_id(parts: Sequence[Any]) -> str:
     return blake2b(json.dumps(parts).encode(), digest_size=16).hexdigest()
 
 
-def compute_quality(score: int, helpful: int, harmful: int) -> float:
+def compute_quality(score: int, helpful: float, harmful: float) -> float:
     """Return `score + helpful - 2 * harmful`."""
     return score + helpful - harmful * 2.0
 
 
-def get_quality(summary: KnowledgeSummary) -> float:
-    """Return the quality of a record by its summary: everything that was said counts."""
-    return compute_quality(summary.score, summary.helpful, summary.harmful)
+def weigh_quality(score: int, votes: VoteWeights) -> float:
+    """Return the quality of a record by the votes that rank, so that nobody moves it by repetition."""
+    return compute_quality(score, FRESH_HELPFUL + votes.helpful, votes.harmful)
 
 
 def is_downvoted(score: int, votes: VoteWeights) -> bool:
     """Return whether the votes that rank speak against a record. It is still found, with a warning."""
-    return score + FRESH_HELPFUL + votes.helpful - 2 * votes.harmful < 0
+    return weigh_quality(score, votes) < 0
 
 
 def weigh_votes(evaluation: Mapping[str, Any]) -> tuple[WeighedVote, ...]:
     """Return the votes that count, newest first, with their weight before age is considered."""
     if "votes" not in evaluation and evaluation["helpful"] <= FRESH_HELPFUL and not evaluation["harmful"]:
         return ()
-    counted: list[WeighedVote] = []
-    # The votes that are newer than the one at hand: their shares, how often each voter voted for each goal, and who
-    # took back all that they had said.
-    newer_share = 0.0
+    weighed: list[WeighedVote] = []
+    for vote, weight in _limit_voters(_weigh_by_order(_list_shares(list_votes(evaluation)))):
+        moment = vote.get("timestamp")
+        weighed.append(WeighedVote(vote["kind"], weight, None if moment is None else clock.parse_iso(moment)))
+    return tuple(weighed)
+
+
+def _list_shares(votes: Sequence[Mapping[str, Any]]) -> list[_VoteWeight]:
+    """Return the votes that count, newest first, each with its share of a vote."""
+    counted: list[_VoteWeight] = []
+    # How often each voter voted for each goal in the votes that are newer than the one at hand, and who took back all
+    # that they had said.
     newer_votes: dict[tuple[str, str | None], int] = {}
     restorers: set[str] = set()
-    for vote in reversed(list_votes(evaluation)):
+    for vote in reversed(votes):
         share, voter = 1.0, vote.get("voter")
         if voter is not None:
             if vote["kind"] == VoteKind.RESTORED:
@@ -127,13 +144,47 @@ def weigh_votes(evaluation: Mapping[str, Any]) -> tuple[WeighedVote, ...]:
             if repeats and vote.get("goal") is not None:
                 continue
             share = _REPEATED_SHARE**repeats
-        if vote["kind"] in _SILENT:
-            continue
-        moment = vote.get("timestamp")
-        time = None if moment is None else clock.parse_iso(moment)
-        counted.append(WeighedVote(vote["kind"], share * VOTE_DECAY**newer_share, time))
-        newer_share += share
-    return tuple(counted)
+        if vote["kind"] not in _SILENT:
+            counted.append((vote, share))
+    return counted
+
+
+def _weigh_by_order(shares: Sequence[_VoteWeight]) -> list[_VoteWeight]:
+    """Return the votes with the weight that the newer ones leave them; a voter takes a limited part from others."""
+    weighed: list[_VoteWeight] = []
+    newer_of_all, newer_of_voter = 0.0, dict[str, float]()
+    for vote, share in shares:
+        voter = vote.get("voter")
+        own = 0.0 if voter is None else newer_of_voter.get(voter, 0.0)
+        newer_of_others = newer_of_all - min(own, _VOTER_LIMIT)
+        weighed.append((vote, share * VOTE_DECAY ** (own + newer_of_others)))
+        newer_of_all = newer_of_others + min(own + share, _VOTER_LIMIT)
+        if voter is not None:
+            newer_of_voter[voter] = own + share
+    return weighed
+
+
+def _limit_voters(weighed: Sequence[_VoteWeight]) -> list[_VoteWeight]:
+    """Return the votes with the weight that the dissent of others leaves them."""
+    # A voter without an id is a new one each time.
+    voters = [vote.get("voter") or position for position, (vote, _) in enumerate(weighed)]
+    sides = [vote["kind"] == VoteKind.HELPFUL for vote, _ in weighed]
+    sums: dict[tuple[str | int, bool], float] = {}
+    for voter, side, (_, weight) in zip(voters, sides, weighed, strict=True):
+        sums[voter, side] = sums.get((voter, side), 0.0) + weight
+
+    def get_factor(voter: str | int, side: bool) -> float:  # noqa: FBT001 -- one of two sides
+        own = sums[voter, side]
+        if own <= _VOTER_LIMIT:
+            return 1.0
+        others = (min(total, _VOTER_LIMIT) for key, total in sums.items() if key[0] != voter and key[1] != side)
+        return max(_VOTER_LIMIT, own - _DISSENT * sum(others)) / own
+
+    factors = {key: get_factor(*key) for key in sums}
+    return [
+        (vote, weight * factors[voter, side])
+        for voter, side, (vote, weight) in zip(voters, sides, weighed, strict=True)
+    ]
 
 
 def sum_votes(votes: Sequence[WeighedVote], now: float, half_life_days: float = DEFAULT_HALF_LIFE_DAYS) -> VoteWeights:
@@ -242,6 +293,17 @@ def rebuild_pending_feedback(undone: UndoneRow) -> Row:
     return replace_pending_feedback(undone.row, kept)
 
 
+def trim_votes(votes: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """Return the votes that are stored, in their order: who has the most of them loses their oldest."""
+    kept = list(votes)
+    while len(kept) > VOTES_STORED:
+        counts = Counter(vote.get("voter") for vote in kept)
+        del counts[None]
+        most = max(counts.values(), default=1)
+        kept.remove(next(vote for vote in kept if counts.get(vote.get("voter"), 1) == most))
+    return kept
+
+
 def _with_votes(row: Row, evaluation: dict[str, Any], kinds: Sequence[VoteKind], now: float, voter: Voter) -> Row:
     if kinds:
         votes = list_votes(row["eval"])
@@ -249,7 +311,7 @@ def _with_votes(row: Row, evaluation: dict[str, Any], kinds: Sequence[VoteKind],
             votes = _add_vote(votes, {"kind": kind.value, **voter.sign(row["id"]), "timestamp": clock.iso(now)})
         # Earlier versions kept the weight of the votes here.
         evaluation.pop("effective", None)
-        evaluation["votes"] = votes[-VOTES_STORED:]
+        evaluation["votes"] = trim_votes(votes)
         evaluation["confidence"] = update_confidence(row["eval"], evaluation, now)
     if evaluation == row["eval"]:
         return row

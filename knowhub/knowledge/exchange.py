@@ -25,7 +25,7 @@ from knowhub.core.request_context import RequestContext
 from knowhub.knowledge import record_rules
 from knowhub.knowledge.model import KNOWLEDGE, ImportedKnowledge, KnowledgeType, OnConflict
 from knowhub.knowledge.table import find_record, list_live_records
-from knowhub.knowledge.visibility import render_record_json
+from knowhub.knowledge.visibility import get_superseded_id, render_record_json
 
 ROWS_PER_OPERATION = 1000
 
@@ -93,7 +93,8 @@ class KnowledgeExchange:
 
         Raises Conflict with the used ids if `on_conflict` is `fail` (ids of other owners always conflict), and with the
         ids of erased records unless it is `skip`. Raises Forbidden for a line with another owner or another owner's
-        superseded record, and for a key that is no admin's. Raises InvalidInput for an id that occurs twice.
+        superseded record, and for a key that is no admin's. Raises InvalidInput for an id that occurs twice, and for
+        records that supersede each other in a circle.
         """
         permissions.check_can_import(ctx)
         _check_unique(lines)
@@ -135,19 +136,21 @@ class KnowledgeExchange:
 
         def decide(view: View) -> Draft | Unchanged:
             rows: dict[str, Row] = {}
+            numbers: dict[str, int] = {}
             counts = view.earlier_notes[-1].copy() if view.earlier_notes else _ImportCounts()
 
             def is_used(candidate: str) -> bool:
                 return candidate in rows or candidate in named or view.raw(KNOWLEDGE, candidate) is not None
 
-            for line in lines:
+            for number, line in enumerate(lines, start=group.index * ROWS_PER_OPERATION + 1):
                 row_id = line.id or knowledge_id(view.now, self._ids, is_used)
                 before = view.get(KNOWLEDGE, row_id)
                 if not counts.add(ctx, row_id, before, on_conflict):
                     continue
                 row = record_rules.make_imported_row(line, row_id, before, view.now, ctx)
                 _check_superseded(view, ctx, row)
-                rows[row_id] = row
+                rows[row_id], numbers[row_id] = row, number
+            _check_circles(view, rows, numbers)
             run.report(group.index * ROWS_PER_OPERATION + len(lines))
             if is_last:
                 counts.check()
@@ -246,6 +249,25 @@ def _check_superseded(view: View, ctx: RequestContext, row: Row) -> None:
     superseded = find_record(view, row["supersedes"]) if row["supersedes"] else None
     if superseded is not None and not ctx.can_edit(superseded.owner):
         raise Forbidden(f"{row['id']!r} supersedes a record of another owner, which only they may do")
+
+
+def _check_circles(view: View, rows: Mapping[str, Row], numbers: Mapping[str, int]) -> None:
+    """Raise InvalidInput for a row that supersedes itself, through others or not: nobody could say which is newer."""
+    checked: set[str] = set()
+    for row_id in rows:
+        chain: dict[str, None] = {}
+        current: str | None = row_id
+        while current is not None and current not in checked and current not in chain:
+            chain[current] = None
+            current = rows[current]["supersedes"] if current in rows else get_superseded_id(view, current)
+        checked.update(chain)
+        if current in chain:
+            circle = list(chain)[list(chain).index(current) :]
+            # A circle that was stored before is not the fault of a line that leads to it.
+            if imported := [item for item in circle if item in rows]:
+                last = max(imported, key=lambda item: numbers[item])
+                problem = f"these records supersede each other in a circle: {_format_ids(circle)}; nothing was imported"
+                raise InvalidInput.of(f"lines.{numbers[last]}.supersedes", problem)
 
 
 def _check_unique(lines: Sequence[ImportedKnowledge]) -> None:

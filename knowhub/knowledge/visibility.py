@@ -54,9 +54,31 @@ def follow_merges(view: View, knowledge_id: str) -> KnowledgeSummary | None:
 
 
 def list_visible_replacements(view: View, ctx: RequestContext, knowledge_id: str) -> list[KnowledgeSummary]:
-    """Return the live records that supersede a record, as far as the caller sees them: no hidden one may hide it."""
+    """Return the live records that supersede a record, as far as the caller sees them: no hidden one may hide it.
+
+    In a circle none supersedes another: each would be hidden. Imports of earlier versions may have stored one.
+    """
     newer = find_replacements(view, knowledge_id)
-    return [summary for summary in newer if summary.id != knowledge_id and ctx.sees(summary.audience)]
+    if not newer:
+        return []
+    older = _list_superseded(view, knowledge_id)
+    return [summary for summary in newer if summary.id not in older and ctx.sees(summary.audience)]
+
+
+def get_superseded_id(view: View, knowledge_id: str) -> str | None:
+    """Return the id that a live record supersedes; None for a record that is gone, too."""
+    summary = find_record(view, knowledge_id)
+    return summary.supersedes if summary is not None and summary.live else None
+
+
+def _list_superseded(view: View, knowledge_id: str) -> set[str]:
+    """Return the ids of a record and of all that it supersedes, itself or through others."""
+    found: set[str] = set()
+    current: str | None = knowledge_id
+    while current is not None and current not in found and len(found) < _MAX_HOPS:
+        found.add(current)
+        current = get_superseded_id(view, current)
+    return found
 
 
 def list_visible_duplicates(view: View, ctx: RequestContext, dedup_key: bytes) -> list[KnowledgeSummary]:

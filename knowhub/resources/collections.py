@@ -16,12 +16,13 @@ _ALL: Final = "all"
 def summarize(row: Row, _ordinal: int, _change: int, _earlier: ResourceSummary | None) -> ResourceSummary:
     """Return the summary of a resource."""
     _, _, audience = scopes.intern_access(row["owner"], tuple(row["scopes"]))
-    expires_at = row.get("expires_at")
+    expires_at, sealed = row.get("expires_at"), row.get(decisions.SEALED)
     return ResourceSummary(
         id=row["id"],
         live=is_live(row),
         audience=audience,
         content_type=row["content_type"],
+        key_id=None if sealed is None else sealed["key_id"],
         expires_at=None if expires_at is None else clock.parse_iso(expires_at),
     )
 
@@ -39,6 +40,11 @@ def list_resources(view: View, prefix: str, after: str | None) -> Iterator[Resou
             return
         if summary.id != after:
             yield summary
+
+
+def list_key_ids(view: View) -> Iterator[str]:
+    """Yield the ids of the keys that the live sealed bodies of an account need."""
+    return (summary.key_id for summary in view.rows(RESOURCE_TABLE) if summary.key_id is not None)
 
 
 RESOURCE: Final = Collection(

@@ -40,13 +40,17 @@ class ResourceQuery:
 
 @dataclass(frozen=True, slots=True)
 class ResourceSummary:
-    """A resource without its text: what lists and references need. `expires_at` in seconds since the epoch."""
+    """A resource without its text: what lists and references need. `expires_at` in seconds since the epoch.
+
+    `key_id` names the key of its sealed body.
+    """
 
     id: str
     live: bool
     audience: frozenset[str]
     content_type: str
     expires_at: float | None
+    key_id: str | None
 
 
 @dataclass(frozen=True, slots=True)

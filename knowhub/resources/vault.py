@@ -6,7 +6,7 @@ body is gone in every copy of its ciphertext.
 
 import asyncio
 from base64 import b64decode, b64encode
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from knowhub.core.data_keys import MasterKey, WrappedKey
@@ -28,22 +28,43 @@ _NO_OPENER = (
     "this sealed body was sealed under a master key that is not here: set KNOWHUB_SECRET_KEY, or "
     "KNOWHUB_SECRET_KEY_OLD, to the one that it was sealed under, or put back its key file"
 )
+_LOST_KEYS = (
+    "keys/keyring.json lacks the keys of {count} sealed bodies. Nothing is sealed until keys/ is put back from a "
+    "backup: new keys in its place would be lost with that. If there is no backup, delete the resources that "
+    "`knowhub doctor` names: nothing opens them any more"
+)
 
 
 class Vault:
     """Seals and opens bodies. Every way in which it cannot is Unavailable, and the text says why."""
 
-    def __init__(self, cipher: Cipher, keyring: Keyring, masters: MasterKeys, ids: Ids) -> None:
+    def __init__(
+        self,
+        cipher: Cipher,
+        keyring: Keyring,
+        masters: MasterKeys,
+        ids: Ids,
+        list_key_ids: Callable[[], Iterable[str]] = tuple,
+    ) -> None:
+        """`list_key_ids` lists the keys of the sealed bodies of all accounts."""
         self._cipher = cipher
         self._keyring = keyring
         self._masters = masters
         self._ids = ids
+        self._list_key_ids = list_key_ids
 
     async def make_data_key(self, account: str, resource_id: str) -> DataKey:
-        """Make the data key of a body that is to be sealed; the keyring holds it, durable, when this returns."""
+        """Make the data key of a body that is to be sealed; the keyring holds it, durable, when this returns.
+
+        Raises Unavailable while the keyring lacks a key of a sealed body.
+        """
+        # A key is in the keyring before its row is stored, so that the keyring, which is read later, has all of these.
+        needed = frozenset(self._list_key_ids())
         made = DataKey(f"key-{self._ids.hex(_KEY_ID_DIGITS)}", account, resource_id, self._cipher.new_key())
 
         def add_key(keys: Mapping[str, WrappedKey]) -> Mapping[str, WrappedKey]:
+            if lost := needed.difference(keys):
+                raise Unavailable(_LOST_KEYS.format(count=len(lost)))
             return {**keys, made.id: self._wrap(made, self._get_master(keys))}
 
         await self._keyring.change(add_key)

@@ -2,11 +2,12 @@
 
 import asyncio
 import json
+from collections import deque
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import partial
-from itertools import chain, zip_longest
+from itertools import chain
 from typing import Any, TypeAlias
 from urllib.parse import quote
 
@@ -15,11 +16,11 @@ from knowhub.context.service import ContextService
 from knowhub.core import scopes
 from knowhub.core.clock import parse_iso
 from knowhub.core.errors import Forbidden, InvalidInput, TooLarge, Unavailable
-from knowhub.core.near_duplicates import share_contained, words
+from knowhub.core.near_duplicates import normalize_text, share_contained, words
 from knowhub.core.recall import ALL_TIME, TimeRange
 from knowhub.core.request_context import RequestContext
 from knowhub.core.unicode_forms import shorten
-from knowhub.keywords.model import INFOS, ROOT_ID, SearchStatus
+from knowhub.keywords.model import INFOS, ROOT_ID, KeywordSearchResult, SearchStatus
 from knowhub.keywords.rendering import SEPARATOR
 from knowhub.keywords.search.lookup import KeywordSearch
 from knowhub.knowledge.model import SearchQuery
@@ -29,7 +30,14 @@ from knowhub.knowledge.table import make_filters
 TEXT_CHARS = 600
 # The relevance of the keyword that a question names, and of its infos.
 _NAMED_RELEVANCE = 1.0
+# Shorter names are also words, such as "it" and "go", or parts of other words.
+_MIN_ASCII_NAME, _MIN_NAME = 3, 2
+# What the texts of a tree reach by meaning for questions about something else, with the packaged embedder, is less as a
+# rule: a tree has short texts on everything, and some are always the nearest.
+_CLEARLY_NEAR = 0.13
 _FITS = "its text fits the question"
+# What has less than this share of the relevance of another item is not as good an answer.
+_NEAR = 0.4
 # The times of keywords and infos are read from their texts.
 _LIMITED_ROWS = 100
 # What the caller did wrong: no other source makes up for it, and nothing is broken.
@@ -38,7 +46,7 @@ _Refusal: TypeAlias = InvalidInput | Forbidden | TooLarge
 
 
 class RecallSource(StrEnum):
-    """The source of an item. Items of equal rank are listed in this order."""
+    """The source of an item. Items of equal relevance are listed in this order."""
 
     KNOWLEDGE = "knowledge"
     KEYWORDS = "keywords"
@@ -123,10 +131,10 @@ class RecallService:
         self._budget_s = budget_s
 
     async def recall(self, ctx: RequestContext, question: RecallQuery) -> RecallResult:
-        """Return at most `top_k` items, taken from the sources in turn, the best of each first.
+        """Return at most `top_k` items, the most relevant first; of items that are near, the sources take turns.
 
-        Scores of two sources are not comparable, so that no item is dropped for another's. Raises Unavailable where
-        every source that was asked has failed, and what a source raises of a question that is wrong in itself.
+        Raises Unavailable where every source that was asked has failed, and what a source raises of a question that is
+        wrong in itself.
         """
         asked = [source for source in self._asks if source in question.sources]
         parts = await asyncio.gather(*(self._ask_source(source, ctx, question) for source in asked))
@@ -137,11 +145,9 @@ class RecallService:
         if failed and len(failed) == len(asked):
             raise Unavailable(f"nothing could be asked: {', '.join(failed)} failed")
         answered = [part for part in parts if isinstance(part, RecallResult)]
-        ranks = zip_longest(*(part.items for part in answered))
-        items = [item for item in chain.from_iterable(ranks) if item is not None]
         degraded = chain.from_iterable(part.degraded for part in answered)
         return RecallResult(
-            items[: question.top_k],
+            take_turns([part.items for part in answered], question.top_k),
             sum(part.index_lag for part in answered),
             list(dict.fromkeys([*failed, *degraded])),
         )
@@ -158,6 +164,25 @@ class RecallService:
         except Exception as error:  # noqa: BLE001 -- whatever one source raises, it is named, and the others answer
             self._note_failure(source.value, error)
             return None
+
+
+def take_turns(lists: Sequence[Sequence[RecallItem]], top_k: int) -> list[RecallItem]:
+    """Return the first `top_k` items of several lists, each in its order.
+
+    The lists take turns with their next items, the more relevant first. An item with less than `_NEAR` of the relevance
+    of the best next one waits: relevance compares between sources, but not so finely that one may fill the answer.
+    """
+    queues = [deque(items) for items in lists]
+    taken: list[RecallItem] = []
+    counts = [0] * len(queues)
+    while len(taken) < top_k and any(queues):
+        relevances = {number: queue[0].relevance for number, queue in enumerate(queues) if queue}
+        least = _NEAR * max(relevances.values())
+        near = [number for number, relevance in relevances.items() if relevance >= least]
+        following = min(near, key=lambda number: (counts[number], -relevances[number]))
+        taken.append(queues[following].popleft())
+        counts[following] += 1
+    return taken
 
 
 async def _recall_knowledge(knowledge: KnowledgeRetrieval, ctx: RequestContext, question: RecallQuery) -> RecallResult:
@@ -195,7 +220,8 @@ async def _recall_keywords(keywords: KeywordSearch, ctx: RequestContext, questio
     found = await keywords.search(ctx, question.text, expand=question.expand)
     limit = _LIMITED_ROWS if question.time.is_limiting else question.top_k
     texts = await keywords.search_texts(ctx, question.text, limit, question.min_relevance)
-    hits = [(kind, relevance, _parse_row(row)) for kind, relevance, row in texts.rows]
+    least = _CLEARLY_NEAR if question.min_relevance is None else question.min_relevance
+    hits = [(kind, relevance, _parse_row(row)) for kind, relevance, row in texts.rows if relevance >= least]
     if found.status is SearchStatus.MATCHED and found.node is not None:
         path = SEPARATOR.join([row["name"] for row in map(_parse_row, found.path) if row["id"] != ROOT_ID])
         node, why = {**_parse_row(found.node), "path": path}, f"named by the question, {found.reason}"
@@ -207,9 +233,8 @@ async def _recall_keywords(keywords: KeywordSearch, ctx: RequestContext, questio
             ),
         ]
     else:
-        why, known = f"comes near: {found.status.value}", {row["id"]: relevance for _, relevance, row in hits}
-        near = ((row, _share_words(question.text, row)) for row in map(_parse_row, found.candidates))
-        named = [(row, _make_keyword_item(ctx, row, max(known.get(row["id"], 0.0), share), why)) for row, share in near]
+        known = {row["id"]: relevance for _, relevance, row in hits}
+        named = _make_near_items(ctx, question.text, found, known)
     fitting = [
         (row, (_make_info_item if kind == INFOS else _make_keyword_item)(ctx, row, relevance, _FITS))
         for kind, relevance, row in hits
@@ -229,6 +254,33 @@ async def _recall_memory(memory: ContextService, ctx: RequestContext, question: 
     limits = MemoryLimits(question.time, question.tags, question.min_relevance or 0.0)
     found = await memory.search_memory(ctx, question.text, categories=categories, top_k=question.top_k, limits=limits)
     return RecallResult([_make_memory_item(block) for block in found.blocks], found.index_lag, found.degraded)
+
+
+def _make_near_items(
+    ctx: RequestContext, question: str, found: KeywordSearchResult, known: Mapping[str, float]
+) -> list[tuple[Mapping[str, Any], RecallItem]]:
+    """Return the candidates that the question is about. `known` is the relevance of those whose texts fit it.
+
+    Several keywords of one name are all named. Other candidates may share no more than a word or a character with the
+    question: where neither a text fits nor the question has a whole name, they are left out.
+    """
+    is_named_by_all = found.status is SearchStatus.AMBIGUOUS
+    items = []
+    for row in map(_parse_row, found.candidates):
+        if is_named_by_all or row["id"] in known or _has_name(question, row):
+            relevance = _NAMED_RELEVANCE if is_named_by_all else known.get(row["id"]) or _share_words(question, row)
+            items.append((row, _make_keyword_item(ctx, row, relevance, f"comes near: {found.status.value}")))
+    return items
+
+
+def _has_name(question: str, row: Mapping[str, Any]) -> bool:
+    """Return whether a question has all words of a name or an alias of a keyword, or contains one in Chinese."""
+    text, asked = normalize_text(question), words(question)
+    for name in map(normalize_text, (row["name"], *row["aliases"])):
+        is_part = words(name) <= asked if name.isascii() else name in text
+        if is_part and len(name) >= (_MIN_ASCII_NAME if name.isascii() else _MIN_NAME):
+            return True
+    return False
 
 
 def _share_words(question: str, row: Mapping[str, Any]) -> float:

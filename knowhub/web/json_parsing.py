@@ -19,6 +19,7 @@ _END_BYTES: Final = 64
 # After so many wrong lines a file is read no further.
 MAX_WRONG_LINES: Final = 100
 _MAX_NAMED: Final = 1_000
+_NO_OBJECT: Final = frozenset({"model_type", "model_attributes_type", "dataclass_type", "dict_type"})
 _TRIED: Final = ("function-", "constrained-", "list[")
 
 
@@ -80,4 +81,11 @@ def _describe_error(error: ErrorDetails, path: str) -> FieldError:
     # Where a value may be of several types, pydantic adds the name of the type that it tried.
     parts = [str(part) for part in error["loc"] if not str(part).startswith(_TRIED)]
     named = ".".join([path, *parts] if path else parts)
-    return FieldError(named or "body", error["msg"].removeprefix("Value error, "))
+    return FieldError(named or "body", format_message(error))
+
+
+def format_message(error: ErrorDetails) -> str:
+    """Return what is wrong with a value, without the names that classes have in the code."""
+    if error["type"] in _NO_OBJECT:
+        return "Input should be an object"
+    return error["msg"].removeprefix("Value error, ")

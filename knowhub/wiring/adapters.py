@@ -5,6 +5,7 @@ import operator
 from collections.abc import Iterator
 from contextlib import AsyncExitStack, contextmanager
 from dataclasses import dataclass
+from itertools import chain
 
 from knowhub.core.allowances import HourlyTokens, TokenBudget
 from knowhub.core.clock import Clock, SystemClock
@@ -16,6 +17,7 @@ from knowhub.core.operation import RunDecision
 from knowhub.keywords.ports import KeywordText
 from knowhub.providers.cipher import KEY_BYTES, AesGcm, master_key, master_key_text
 from knowhub.providers.http import RequestTiming
+from knowhub.resources.collections import list_key_ids
 from knowhub.resources.vault import Vault
 from knowhub.search.keyword_text import KeywordTextRules
 from knowhub.settings import Settings
@@ -105,11 +107,11 @@ async def open_adapters(settings: Settings, overrides: Overrides, stack: AsyncEx
         reranker=reranker,
         text=overrides.text or KeywordTextRules(),
         store=store,
-        vault=_open_vault(settings, files, directory),
+        vault=_open_vault(settings, files, directory, store),
     )
 
 
-def _open_vault(settings: Settings, files: FileSystem, directory: DataDirectory) -> Vault:
+def _open_vault(settings: Settings, files: FileSystem, directory: DataDirectory, store: FileStore) -> Vault:
     former_key = _parse_master_key("KNOWHUB_SECRET_KEY_OLD", settings.secret_key_old)
     master_keys = FileMasterKeys(
         files,
@@ -123,7 +125,13 @@ def _open_vault(settings: Settings, files: FileSystem, directory: DataDirectory)
     )
     keyring = FileKeyring(files, directory, settings.lock_timeout_s)
     # Data keys get ids of their own: a test that counts its ids must never reuse the name of a data key.
-    return Vault(AesGcm(random_bytes), keyring, master_keys, RandomIds())
+    return Vault(
+        AesGcm(random_bytes),
+        keyring,
+        master_keys,
+        RandomIds(),
+        lambda: chain.from_iterable(list_key_ids(store.view(account)) for account in store.accounts),
+    )
 
 
 def _parse_master_key(setting: str, text: str | None) -> MasterKey | None:

@@ -139,7 +139,7 @@ def test_an_export_can_be_imported_and_an_import_is_undone_as_one(cli: Cli, tmp_
         assert json.loads(mine) | apart == json.loads(theirs) | apart
 
     taken = other("import", "-", stdin=text)
-    assert (taken.code, "on_conflict=skip" in taken.err) == (1, True)
+    assert (taken.code, "--on-conflict skip" in taken.err) == (1, True)
     assert other.json("import", str(EXAMPLES), "--on-conflict", "skip")["skipped"] == 129
     assert len(cli.json("undo", done["import_id"])["changes"]) == 129
     assert cli.json("list")["count"] == 0

@@ -104,7 +104,8 @@ def test_an_ambiguous_name_is_refused_with_the_paths(cli: Cli) -> None:
 
 def test_move_merge_alias_and_rm_are_undone_one_after_the_other(cli: Cli) -> None:
     before = cli("tree", "show", "--depth", "5").out
-    assert "allow_duplicate" in read_refusal(cli("tree", "move", "爪哇岛", "编程语言"))
+    assert "add --allow-duplicate" in read_refusal(cli("tree", "move", "爪哇岛", "编程语言"))
+    assert "too with --cascade" in read_refusal(cli("tree", "rm", "编程语言"))
     done = [
         cli.json("tree", "move", "爪哇岛", "编程语言", "--allow-duplicate"),
         cli.json("tree", "merge", "爪哇岛", "JDK"),

@@ -26,6 +26,8 @@ PORTS = ("8000", "8001")
 GAP = "…"
 END_OF_BLOCK = "==== end of a block ===="
 TIMEOUT_S = 300
+# Half a second between two saves decides which record is newer. Who reads the page takes longer than that.
+PAUSED_AFTER = "> expect.json"
 
 
 def steps(text: str) -> list[tuple[str, str | None]]:
@@ -88,7 +90,10 @@ def test_a_tutorial_runs_as_it_is_written(page: Path, tmp_path: Path, tmp_path_f
     ports = {port: free_port() for port in PORTS}
     page_port = {used: port for port, used in ports.items()}
     known = steps(page.read_text(encoding="utf-8"))
-    script = "".join(f"{typed}\necho '{END_OF_BLOCK}'\n" for typed, _ in known)
+    pauses = ["sleep 1\n" if PAUSED_AFTER in typed else "" for typed, _ in known]
+    script = "".join(
+        f"{typed}\n{pause}echo '{END_OF_BLOCK}'\n" for (typed, _), pause in zip(known, pauses, strict=True)
+    )
     # The programs of the environment are found already, `knowhub` among them.
     script = script.replace('PATH="$PWD/.venv/bin:$PATH"', 'PATH="$PATH"')
     variables = environment(tmp_path, KNOWHUB_PORT=ports["8000"], TMPDIR=str(tmp_path))

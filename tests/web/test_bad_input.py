@@ -26,6 +26,35 @@ async def nothing_written(api: httpx.AsyncClient) -> bool:
 
 
 @pytest.mark.parametrize(
+    ("path", "sent", "message"),
+    [
+        ("/api/knowledge", [1, 2], "body: Input should be an object"),
+        ("/api/knowledge", {"content": "x", "source": "a book"}, "source: Input should be an object"),
+        ("/api/knowledge", {"content": "x", "tags": ["a"]}, "tags: Input should be an object"),
+        ("/api/resource", "code", "body: Input should be an object"),
+        ("/api/context/sessions/commit", None, "body: Input should be an object"),
+    ],
+)
+async def test_what_is_no_object_is_refused_without_a_name_of_the_code(
+    api: httpx.AsyncClient, path: str, sent: object, message: str
+) -> None:
+    answer = await api.post(path, content=json.dumps(sent), headers=JSON)
+
+    assert (answer.status_code, answer.json()["detail"]) == (422, message)
+
+
+@pytest.mark.parametrize("number", ["nan", "inf", "-Infinity"])
+@pytest.mark.parametrize("path", ["/api/knowledge/search", "/api/recall", "/api/context/search"])
+async def test_what_is_no_finite_number_is_named_as_that(api: httpx.AsyncClient, path: str, number: str) -> None:
+    answer = await api.get(path, params={"q": "x", "min_relevance": number})
+
+    assert (answer.status_code, answer.json()["errors"]) == (
+        422,
+        [{"field": "min_relevance", "message": "Input should be a finite number"}],
+    )
+
+
+@pytest.mark.parametrize(
     ("sent", "field"),
     [
         ({}, "content"),

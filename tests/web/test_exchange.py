@@ -237,6 +237,40 @@ async def test_an_id_twice_in_one_import_is_refused(api: httpx.AsyncClient) -> N
     assert response.json()["errors"] == [{"field": "lines.3.id", "message": "'profile_001' occurs in the import twice"}]
 
 
+@pytest.mark.parametrize(
+    ("edges", "field"),
+    [
+        ({"alone": "alone"}, "lines.1.supersedes"),
+        ({"north": "south", "other": None, "south": "north"}, "lines.3.supersedes"),
+        ({"third": "second", "first": "third", "second": "first"}, "lines.3.supersedes"),
+        ({"stored": "new", "new": "stored"}, "lines.2.supersedes"),
+        ({"new": "later", **{f"n{number}": None for number in range(1_000)}, "later": "new"}, "lines.1002.supersedes"),
+    ],
+)
+async def test_records_that_supersede_each_other_in_a_circle_are_refused(
+    api: httpx.AsyncClient, edges: dict[str, str | None], field: str
+) -> None:
+    await import_records(api, {"id": "stored", "content": "of before"})
+
+    lines = [{"id": item, "content": f"{item} says so", "supersedes": older} for item, older in edges.items()]
+    response = await import_records(api, *lines, on_conflict="replace")
+
+    assert response.status_code == 422, response.text
+    problem = response.json()
+    assert [item["field"] for item in problem["errors"]] == [field]
+    assert "in a circle" in problem["detail"]
+    assert (await api.get("/api/knowledge")).json()["count"] == 1
+
+
+async def test_a_chain_that_no_line_closes_is_imported(api: httpx.AsyncClient) -> None:
+    edges = {"a": "b", "b": "c", "c": "never stored", "d": "b"}
+    lines = [{"id": item, "content": f"{item} says so", "supersedes": older} for item, older in edges.items()]
+
+    assert (await import_records(api, *lines)).json()["imported"] == 4
+    found = (await api.get("/api/knowledge/search", params={"q": "says"})).json()["results"]
+    assert {item["id"] for item in found} == {"a", "d"}
+
+
 async def test_an_id_of_any_characters_is_read_again(api: httpx.AsyncClient) -> None:
     ids = ["a/b", "a?b#c", "中文 id", "..", "50%", "%2F", "a&b=c"]
     await import_records(api, *({"id": item, "content": item} for item in ids))

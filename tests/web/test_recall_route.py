@@ -32,7 +32,8 @@ async def test_every_source_answers_and_each_item_names_its_source(
 
     answer = response.json()
     assert response.status_code == 200
-    assert [result["source"] for result in answer["results"][:3]] == ["knowledge", "keywords", "memory"]
+    # The keyword is named. The others are near, so that its info waits until each had a turn.
+    assert [result["source"] for result in answer["results"][:3]] == ["keywords", "memory", "knowledge"]
     by_kind = {result["kind"]: result for result in answer["results"]}
     assert {kind: by_kind[kind]["id"] for kind in ("record", "keyword", "info")} == ids_by_source
     assert by_kind["sessions"]["message_ids"] == ["m-1"]
@@ -75,7 +76,7 @@ async def test_sources_and_filters_narrow_it(api: httpx.AsyncClient, params: dic
 async def test_top_k_bounds_all_sources_together(api: httpx.AsyncClient) -> None:
     answer = (await api.get("/api/recall", params={"q": "asyncio", "top_k": 2})).json()
 
-    assert [result["source"] for result in answer["results"]] == ["knowledge", "keywords"]
+    assert [result["source"] for result in answer["results"]] == ["keywords", "memory"]
 
 
 @pytest.mark.parametrize("path", ["/api/recall", "/api/context/search", "/api/knowledge/search"])
@@ -99,6 +100,48 @@ async def test_an_info_is_found_by_words_of_its_text_and_a_keyword_by_its_descri
     ]
     assert (by_text[0]["kind"], by_text[0]["id"]) == ("keyword", top["id"])
     assert 0 < by_info[0]["relevance"] <= 1
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        "what is the name of the painter of this portrait",
+        "where do the swallows go in winter",
+        "明早喝哪一种茶",
+        "孩子不肯睡觉",
+    ],
+)
+async def test_a_tree_is_silent_about_what_it_does_not_have(api: httpx.AsyncClient, question: str) -> None:
+    for name, alias, description in (
+        ("Terms of use", "what is allowed", "the rules of the service"),
+        ("Point in time recovery", "PITR", "where to go back to in the log"),
+        ("早期预警", "一票否决", "不同种类的风险"),
+        ("睡眠模式", "待机", "省电"),
+    ):
+        await create_keyword(api, name, aliases=[alias], description=description)
+
+    assert (await api.get("/api/recall", params={"q": question})).json()["results"] == []
+
+
+@pytest.mark.parametrize(
+    ("question", "name"),
+    [
+        ("how do I tune a garbage collector for many short requests at night", "Garbage Collector"),
+        ("our pipelines stopped after somebody moved the runner to gcp and back", "Google Cloud"),
+        ("为什么我的火车票改签以后座位还是原来的那一个", "改签"),
+        ("昨天在申城买的车票可以退吗", "上海"),
+    ],
+)
+async def test_a_keyword_is_found_by_its_name_or_alias_within_a_question(
+    api: httpx.AsyncClient, question: str, name: str
+) -> None:
+    for known, alias in (("Garbage Collector", "GC"), ("Google Cloud", "GCP"), ("改签", "换票"), ("上海", "申城")):
+        await create_keyword(api, known, aliases=[alias])
+
+    found = (await api.get("/api/recall", params={"q": question})).json()["results"]
+
+    assert [item["title"] for item in found] == [name]
+    assert found[0]["relevance"] > 0
 
 
 async def test_keywords_of_one_name_are_told_apart_by_their_paths(api: httpx.AsyncClient) -> None:

@@ -1,6 +1,7 @@
 """Resources over HTTP, and the records that refer to them."""
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -338,6 +339,43 @@ async def test_without_a_master_key_only_sealed_bodies_are_refused(tmp_path: Pat
     assert [item.status_code for item in (sealed, plain, patched, read)] == [503, 201, 503, 200]
     assert "KNOWHUB_SECRET_KEY" in sealed.json()["detail"]
     assert not (settings.data_dir / "keys" / "master.key").exists()
+
+
+@pytest.mark.parametrize("lost", ["keys", "keys/keyring.json"])
+async def test_lost_keys_are_not_replaced_and_can_be_put_back(
+    hub: Hub, api: httpx.AsyncClient, settings: Settings, lost: str, tmp_path: Path
+) -> None:
+    await save_resource(api)
+    await api.post("/api/resource", json={"id": "code/x", "body": "plain"})
+    shutil.move(settings.data_dir / lost, tmp_path / "lost")
+
+    shut = await api.get(PATH, params={"reveal": "true"})
+    refused = await api.post("/api/resource", json={"id": "cookies/b", "secure_body": "crumbs"})
+    resealed = await api.patch("/api/resource/code/x", json={"secure_body": "crumbs"})
+    plain = await api.patch("/api/resource/code/x", json={"body": "still plain"})
+    made = [name for name in ("master.key", "keyring.json") if (settings.data_dir / "keys" / name).exists()]
+
+    assert [item.status_code for item in (shut, refused, resealed, plain)] == [503, 503, 503, 200]
+    assert all("put back from a backup" in item.json()["detail"] for item in (refused, resealed))
+    assert made == ([] if lost == "keys" else ["master.key"])
+
+    shutil.rmtree(settings.data_dir / lost, ignore_errors=True)
+    shutil.move(tmp_path / "lost", settings.data_dir / lost)
+    opened = await api.get(PATH, params={"reveal": "true"})
+    sealed = await api.post("/api/resource", json={"id": "cookies/b", "secure_body": "crumbs"})
+
+    assert [opened.json()["secure_body"], sealed.status_code] == [SECRET, 201]
+
+
+async def test_who_deletes_what_no_key_opens_can_seal_again(api: httpx.AsyncClient, settings: Settings) -> None:
+    await save_resource(api)
+    shutil.rmtree(settings.data_dir / "keys")
+
+    await api.delete(PATH)
+    sealed = await api.post("/api/resource", json={"id": "cookies/b", "secure_body": "crumbs"})
+    opened = await api.get("/api/resource/cookies/b", params={"reveal": "true"})
+
+    assert [sealed.status_code, opened.json().get("secure_body")] == [201, "crumbs"]
 
 
 async def test_a_lost_master_key_locks_only_sealed_bodies(hub: Hub, api: httpx.AsyncClient, settings: Settings) -> None:

@@ -5,6 +5,10 @@ from typing import Any
 import httpx
 import pytest
 
+from knowhub.bootstrap import Hub
+from knowhub.core.operation import Draft
+from knowhub.knowledge.record_rules import write
+from tests.builders import OWNER, knowledge_row
 from tests.web.conftest import SaveRecord
 
 pytestmark = pytest.mark.anyio
@@ -166,6 +170,19 @@ async def test_a_superseded_record_is_hidden_if_the_newer_one_is_visible(
     assert (await api.get(f"/api/knowledge/{old['id']}")).status_code == 200
     await api.delete(f"/api/knowledge/{new['id']}")
     assert await search_contents(api) == ["old"]
+
+
+@pytest.mark.parametrize("edges", [{"a": "a"}, {"a": "b", "b": "a"}, {"a": "b", "b": "c", "c": "a"}])
+async def test_a_circle_that_an_earlier_version_imported_hides_none_of_its_records(
+    api: httpx.AsyncClient, hub: Hub, edges: dict[str, str]
+) -> None:
+    rows = [knowledge_row(item, content=f"wait {item}", supersedes=older) for item, older in edges.items()]
+    await hub.store.commit("default", OWNER, lambda _: Draft("import_knowledge", list(map(write, rows))))
+
+    assert sorted(await search_contents(api)) == sorted(edges)
+    later = knowledge_row("later", content="wait later", supersedes="a")
+    await hub.store.commit("default", OWNER, lambda _: Draft("import_knowledge", [write(later)]))
+    assert sorted(await search_contents(api)) == sorted({*edges, "later"} - {"a"})
 
 
 @pytest.mark.parametrize("valid_from", [None, "2022-01-01"])

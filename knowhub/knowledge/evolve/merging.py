@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from knowhub.core.errors import InvalidInput
 from knowhub.core.near_duplicates import normalize_text, normalize_width, words
 from knowhub.core.operation import Row, next_of
-from knowhub.knowledge.evidence import FRESH_HELPFUL, MAX_PENDING_FEEDBACK, VOTES_STORED, list_votes, update_confidence
+from knowhub.knowledge.evidence import FRESH_HELPFUL, MAX_PENDING_FEEDBACK, list_votes, trim_votes, update_confidence
 from knowhub.knowledge.model import HISTORY_SHOWN
 
 MAX_MERGED_CHARS = 100_000
@@ -100,11 +100,11 @@ def merge_evaluation(survivor: Mapping[str, Any], sources: Sequence[Mapping[str,
         "helpful": survivor["helpful"] + sum(max(0, item["helpful"] - FRESH_HELPFUL) for item in sources),
         "harmful": sum(item["harmful"] for item in every),
         "score": max(item["score"] for item in every),
-        "helpful_history": _merge_by_time((item["helpful_history"] for item in every), HISTORY_SHOWN),
-        "harmful_history": _merge_by_time((item["harmful_history"] for item in every), HISTORY_SHOWN),
+        "helpful_history": _merge_by_time(item["helpful_history"] for item in every)[-HISTORY_SHOWN:],
+        "harmful_history": _merge_by_time(item["harmful_history"] for item in every)[-HISTORY_SHOWN:],
     }
     joined.pop("effective", None)
-    if votes := _merge_by_time(map(list_votes, every), VOTES_STORED):
+    if votes := trim_votes(_merge_by_time(map(list_votes, every))):
         joined["votes"] = votes
     if pending_feedback := [words for item in every for words in item.get("kept_words", ())]:
         joined["kept_words"] = pending_feedback[-MAX_PENDING_FEEDBACK:]
@@ -200,9 +200,9 @@ def _number_repeats(pieces: Sequence[_Sentence]) -> list[tuple[str, int]]:
     return numbered
 
 
-def _merge_by_time(lists: Iterable[Sequence[Mapping[str, Any]]], max_count: int) -> list[Mapping[str, Any]]:
-    """Return the newest cases or votes of all lists. Imported ones may have no time; they come first."""
-    return sorted(chain(*lists), key=lambda item: item.get("timestamp") or "")[-max_count:]
+def _merge_by_time(lists: Iterable[Sequence[Mapping[str, Any]]]) -> list[Mapping[str, Any]]:
+    """Return the cases or votes of all lists, oldest first. Imported ones may have no time; they come first."""
+    return sorted(chain(*lists), key=lambda item: item.get("timestamp") or "")
 
 
 def _merge_values(name: str, lists: Any) -> list[str]:  # noqa: ANN401 -- lists out of JSON

@@ -218,7 +218,9 @@ def find_unchanged(view: View, knowledge_id: str, version: int) -> KnowledgeSumm
 
 def can_merge(view: View, summary: KnowledgeSummary) -> bool:
     """Return whether a record may be merged with another."""
-    return summary.supersedes is None and not find_replacements(view, summary.id) and evidence.get_quality(summary) >= 0
+    if summary.supersedes is not None or find_replacements(view, summary.id):
+        return False
+    return not evidence.is_downvoted(summary.score, evidence.sum_votes(summary.votes, view.now))
 
 
 def make_merge_key(row: Row) -> str:

@@ -28,8 +28,8 @@ from knowhub.knowledge.evidence import (
     NO_VOTES,
     PRIOR_WEIGHT,
     VoteWeights,
-    get_quality,
     sum_votes,
+    weigh_quality,
 )
 from knowhub.knowledge.model import (
     RERANK,
@@ -141,7 +141,7 @@ def rank_hits(hits: Sequence[RecordHit], inputs: RankingInputs) -> list[RankedHi
     if inputs.order is Order.RELEVANCE:
         return sorted(pool, key=lambda ranked: -ranked.relevance)[: inputs.top_k]
     if inputs.order is Order.QUALITY:
-        return sorted(pool, key=lambda ranked: -get_quality(ranked.summary))[: inputs.top_k]
+        return sorted(pool, key=lambda ranked: -weigh_quality(ranked.summary.score, ranked.votes))[: inputs.top_k]
     ordered = sorted(_raise_newer_records(pool, inputs), key=_sort_key)
     if inputs.order is Order.SCOPE:
         return sorted(ordered[: inputs.top_k], key=lambda ranked: _rank_scope(ranked.summary, inputs.ctx))

@@ -20,7 +20,13 @@ from knowhub.core.operation import HistoryStore
 from knowhub.core.recall import SearchHits, get_visible_lag
 from knowhub.core.request_context import RequestContext
 from knowhub.knowledge import table
-from knowhub.knowledge.evidence import DEFAULT_HALF_LIFE_DAYS, DOWNVOTED_WARNING, get_quality, is_downvoted, sum_votes
+from knowhub.knowledge.evidence import (
+    DEFAULT_HALF_LIFE_DAYS,
+    DOWNVOTED_WARNING,
+    compute_quality,
+    is_downvoted,
+    sum_votes,
+)
 from knowhub.knowledge.impressions import ImpressionLog, ImpressionScope
 from knowhub.knowledge.model import (
     RECORD_FIELDS,
@@ -150,7 +156,7 @@ class KnowledgeRetrieval:
         record = {name: row[name] for name in _FIELDS}
         votes = {"helpful": round(hit.votes.helpful, 2), "harmful": round(hit.votes.harmful, 2)}
         record["eval"] = {**{name: row["eval"][name] for name in _EVAL_FIELDS}, "effective": votes}
-        record["quality_score"] = get_quality(hit.summary)
+        record["quality_score"] = _count_quality(hit.summary)
         record["relevance"] = round(min(1.0, hit.relevance), _SCORE_DIGITS)
         if is_downvoted(hit.summary.score, hit.votes):
             record["warning"] = DOWNVOTED_WARNING
@@ -242,6 +248,11 @@ def _estimate_char(char: str) -> float:
     return 1.0 if char >= _WIDE_FROM else 0.5
 
 
+def _count_quality(summary: KnowledgeSummary) -> float:
+    """Return the quality of a record by its counters: everything that was said counts."""
+    return compute_quality(summary.score, summary.helpful, summary.harmful)
+
+
 def _explain_hit(rules: SearchFilter, ranked: RankedHit, matched: Sequence[str]) -> dict[str, Any]:
     """Return why a record is in the result: its stages, its evidence, and the scope by which the caller sees it."""
     summary, visible = ranked.summary, rules.ctx.visible
@@ -272,7 +283,7 @@ def _explain_hit(rules: SearchFilter, ranked: RankedHit, matched: Sequence[str])
             "helpful": summary.helpful,
             "harmful": summary.harmful,
             "formula": "score + helpful - 2.0*harmful",
-            "quality_score": get_quality(summary),
+            "quality_score": _count_quality(summary),
         },
         "scope": {
             "seen_by": scopes.best(summary.scopes, summary.owner, visible),

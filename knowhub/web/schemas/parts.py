@@ -144,7 +144,8 @@ CommaSeparated = BeforeValidator(_split_commas)
 class CallerIds(BaseModel):
     """Who is calling: query parameters of a GET or DELETE, top-level fields of any body."""
 
-    model_config = ConfigDict(extra="forbid")
+    # Else NaN would be refused as if it were too large.
+    model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
 
     account: EntityId = Field(
         default=DEFAULT_ACCOUNT, description="The account. Accounts are separate: a caller never sees another account."
@@ -225,7 +226,7 @@ class Body(CallerIds):
 class Part(BaseModel):
     """An object inside a body."""
 
-    model_config = ConfigDict(extra="forbid", strict=True)
+    model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
 
 
 class VersionedBody(Body):

@@ -50,6 +50,56 @@ def test_repeated_votes_of_a_voter_leave_the_votes_of_others_their_weight() -> N
     assert found.harmful < 2
 
 
+def vote_for_goals(row: Row, feedback: Feedback, voter: str, goals: int) -> Row:
+    for number in range(goals):
+        row = apply_votes(row, feedback, 1, Voter(voter, f"goal {number}"))
+    return row
+
+
+@pytest.mark.parametrize(("mine", "theirs"), [(HARMFUL, HELPFUL), (HELPFUL, HARMFUL)])
+@pytest.mark.parametrize("goals", [10, 40, 500])
+def test_a_voter_with_many_goals_does_not_outvote_three_others(mine: Feedback, theirs: Feedback, goals: int) -> None:
+    row: Row = knowledge_row()
+    for number in range(3):
+        row = apply_votes(row, theirs, 1, Voter(f"user:{number}", "goal"))
+    row = vote_for_goals(row, mine, "user:loud", goals)
+
+    found = count_votes(row)
+
+    own, others = (found.harmful, found.helpful) if mine is HARMFUL else (found.helpful, found.harmful)
+    assert own == pytest.approx(2.0)
+    assert others > 2.7 * 0.81
+
+
+def test_a_voter_whom_nobody_contradicts_learns_from_each_goal() -> None:
+    alone = vote_for_goals(knowledge_row(), HARMFUL, "user:li", 10)
+    agreed = apply_votes(alone, HARMFUL, 1, Voter("user:chen", "goal"))
+
+    assert count_votes(alone).harmful == pytest.approx(sum(0.9**number for number in range(10)))
+    assert count_votes(agreed).harmful > count_votes(alone).harmful
+
+
+def test_a_single_dissent_takes_a_part_of_what_a_voter_learned() -> None:
+    row = vote_for_goals(knowledge_row(), HELPFUL, "user:li", 30)
+    dissents = [count_votes(vote_for_goals(row, HARMFUL, "user:chen", goals)) for goals in (0, 1, 20)]
+
+    helpful = [found.helpful for found in dissents]
+    assert helpful[0] > 9
+    assert 4 < helpful[1] < helpful[0] - 3.5
+    assert (helpful[2], dissents[2].harmful) == pytest.approx((2.0, 2.0))
+
+
+def test_votes_for_many_goals_leave_those_of_others_in_the_store() -> None:
+    row = vote_for_goals(knowledge_row("a"), HELPFUL, "user:li", 2)
+    row = vote_for_goals(row, HARMFUL, "user:wang", 100)
+    other = vote_for_goals(knowledge_row("b"), HARMFUL, "user:wang", 100)
+
+    joined = merge_evaluation(row["eval"], [other["eval"]], START)
+
+    for votes in (row["eval"]["votes"], joined["votes"]):
+        assert (len(votes), [item["kind"] for item in votes].count("helpful")) == (40, 2)
+
+
 def test_who_restores_a_record_takes_back_their_own_votes_only() -> None:
     sunk: Row = knowledge_row()
     for number in range(5):

@@ -1,4 +1,4 @@
-"""Recall asks all sources concurrently and takes from them in turn; a failing source costs only its own items."""
+"""Recall asks all sources concurrently and takes near items in turn; a failing source costs only its own items."""
 
 import asyncio
 import json
@@ -15,7 +15,7 @@ from knowhub.keywords.model import KeywordSearchResult as KeywordFound
 from knowhub.keywords.model import SearchStatus, TextRows
 from knowhub.knowledge.model import KnowledgeSearchResult as KnowledgeFound
 from knowhub.knowledge.model import SearchQuery
-from knowhub.usecases.recall import RecallQuery, RecallService, RecallSource
+from knowhub.usecases.recall import RecallItem, RecallQuery, RecallService, RecallSource, take_turns
 from tests.builders import local
 
 pytestmark = pytest.mark.anyio
@@ -106,6 +106,31 @@ async def test_near_keywords_are_returned_if_none_is_named() -> None:
     (item,) = (await recall.recall(local(), RecallQuery("x", sources=frozenset({RecallSource.KEYWORDS})))).items
 
     assert (item.id, item.why) == ("n", "comes near: ambiguous")
+
+
+def items_of(source: RecallSource, *relevances: float) -> list[RecallItem]:
+    return [RecallItem(source, "", f"{source.value} {value}", "", "", "", value, "public") for value in relevances]
+
+
+@pytest.mark.parametrize(
+    ("knowledge", "keywords", "memory", "expected"),
+    [
+        # What is hardly about the question waits, also where a source has nothing else.
+        ([0.1], [0.09, 0.08], [0.9, 0.8], ["memory 0.9", "memory 0.8", "knowledge 0.1", "keywords 0.09"]),
+        # Near items take turns: a source with many does not fill the answer.
+        ([0.6, 0.5], [1.0, 1.0, 1.0], [0.7], ["keywords 1.0", "memory 0.7", "knowledge 0.6", "keywords 1.0"]),
+        ([0.5, 0.5], [], [0.5], ["knowledge 0.5", "memory 0.5", "knowledge 0.5"]),
+        ([], [], [], []),
+    ],
+)
+def test_the_best_item_comes_first_and_near_ones_take_turns(
+    knowledge: list[float], keywords: list[float], memory: list[float], expected: list[str]
+) -> None:
+    relevances = dict(zip(RecallSource, (knowledge, keywords, memory), strict=True))
+    lists = [items_of(source, *values) for source, values in relevances.items()]
+
+    assert [item.id for item in take_turns(lists, 4)] == expected
+    assert [item.id for item in take_turns(lists, 1)] == expected[:1]
 
 
 async def test_a_source_that_raises_is_named_and_the_others_answer() -> None:

@@ -99,6 +99,23 @@ async def test_a_principal_counts_once_for_a_goal(voters: Voters) -> None:
     assert await voters.read_weights() == (0.9, 1.0)
 
 
+async def test_invented_goals_of_one_key_do_not_sink_what_helped_others(voters: Voters) -> None:
+    for who in ("li", "chen", "zhao"):
+        await voters.vote(who, HELPFUL)
+    poor: dict[str, Any] = {"content": "Poll for the element.", "scopes": ["public"], "score": 1}
+    other = await voters.ask("maker", "POST", KNOWLEDGE, 201, **poor)
+    for number in range(12):
+        goal: dict[str, Any] = {"session_id": f"invented {number}", "goal_id": str(number), "outcome": "failure"}
+        await voters.ask("reader", "POST", f"{KNOWLEDGE}/outcome", **goal, not_helpful=[voters.record])
+
+    helpful, harmful = await voters.read_weights()
+    answer = await voters.ask("li", "GET", f"{KNOWLEDGE}/search?q=element&min_score=1&order=quality")
+
+    assert (harmful <= 2 < helpful, await voters.count_votes()) == (True, (4, 12))
+    assert [item["id"] for item in answer["results"]] == [voters.record, other["id"]]
+    assert not any("warning" in item for item in answer["results"])
+
+
 async def test_an_undone_vote_is_replaced_by_the_vote_before_it(voters: Voters) -> None:
     first = await voters.vote("li", HELPFUL)
     second = await voters.vote("li", HARMFUL)
