@@ -41,7 +41,7 @@ from knowhub.knowledge.visibility import render_record_json
 _FIELDS: Final = [item.name for item in RECORD_FIELDS if item.is_found]
 _EVAL_FIELDS: Final = ("score", "helpful", "harmful", "confidence")
 # The beginning of a record says what it is about; a long one must not hold up the search.
-_MATCHED_CHARS: Final = 4_000
+_MATCHED_CHARS: Final = 1_000
 _SCORE_DIGITS: Final = 4
 _PROFILE_CANDIDATES: Final = 1_000
 _ANY_SCORE: Final = 1
@@ -132,11 +132,12 @@ class KnowledgeRetrieval:
     def _make_inputs(self, rules: SearchFilter, now: float) -> RankingInputs:
         query = rules.query
 
-        def match_terms(text: str) -> Sequence[str]:
-            return self._index.list_matched_terms(query.text, text[:_MATCHED_CHARS])
+        def match_terms(question: str, text: str) -> Sequence[str]:
+            return self._index.list_matched_terms(question, text[:_MATCHED_CHARS])
 
         return RankingInputs(
             rules.ctx,
+            query.text,
             query.order,
             query.top_k,
             now,
