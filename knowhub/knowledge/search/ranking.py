@@ -6,7 +6,8 @@
 3. `worth = relevance × evidence × weak evidence × newer` orders the rest. `evidence` is (estimated share of helpful
    votes ÷ mean share of the candidates)², within bounds. No record is hidden by votes.
 4. A record about the task of an older one comes before it, whatever votes the older one has: they are of the time
-   before. Votes against the newer one leave it where it is. Equal records share their votes.
+   before. Votes against the newer one leave it where it is, as do several voters for the older one of another owner.
+   Equal records share their votes.
 5. Among records of nearly equal worth, profiles and then nearer scopes come first, for a caller with a name.
 
 docs/explanation/finding.md explains the figures.
@@ -27,6 +28,7 @@ from knowhub.knowledge.evidence import (
     NO_VOTES,
     PRIOR_WEIGHT,
     VoteWeights,
+    count_supporters,
     get_quality,
     sum_votes,
 )
@@ -61,6 +63,8 @@ _SAME_TASK: Final = 0.65
 _MIN_PAIRS: Final = 3
 # ... and if it has so much of the older one's relevance.
 _SAME_RELEVANCE: Final = 0.25
+# What more people than the owner found helpful stays before a newer record of another owner that nobody vouches for.
+_SEVERAL: Final = 2
 # So much of a task says what it is about.
 _TASK_CHARS: Final = 200
 # Records of one import, batch or burst of saves have no order.
@@ -230,6 +234,7 @@ def _raise_newer_records(pool: Sequence[RankedHit], inputs: RankingInputs) -> li
             and new.summary.created_at - old.summary.created_at >= _APART_S
             and not comes_first(new, old)
             and tasks.is_same(new.summary.id, old.summary.id)
+            and _may_replace(new.summary, old.summary, inputs)
         )
 
     def raise_newer(new: RankedHit) -> RankedHit:
@@ -237,6 +242,15 @@ def _raise_newer_records(pool: Sequence[RankedHit], inputs: RankingInputs) -> li
         return replace(new, newer=_LEAD * overtaken.worth / new.worth) if overtaken else new
 
     return [raise_newer(ranked) for ranked in pool]
+
+
+def _may_replace(new: KnowledgeSummary, old: KnowledgeSummary, inputs: RankingInputs) -> bool:
+    """Return whether age alone may put a record first: not before what others vouch for, if its owner is another."""
+    return (
+        new.owner == old.owner
+        or count_supporters(inputs.get_row(old.id)) < _SEVERAL
+        or count_supporters(inputs.get_row(new.id)) >= _SEVERAL
+    )
 
 
 class _TaskComparison:

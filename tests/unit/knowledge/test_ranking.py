@@ -128,6 +128,43 @@ def test_a_newer_record_may_name_the_older_task_in_its_content(
     assert rank_two(old, other, (0.5, 0.2), question=question) == ["old", "other"]
 
 
+def add_helpful_votes(row: Row, *voters: str) -> Row:
+    for voter in voters:
+        row = evidence.with_vote(row, VoteKind.HELPFUL, START, Voter(voter))
+    return row
+
+
+def test_a_newer_record_of_another_owner_does_not_pass_one_that_several_found_helpful() -> None:
+    old = lesson_row("old", "reset the router password")
+    vouched = add_helpful_votes(old, "user:bo", "user:cy")
+    own = lesson_row("new", "reset the router password now", DAY)
+    foreign = lesson_row("new", "reset the router password now", DAY, owner="user:eve")
+
+    assert rank_two(vouched, foreign, (0.5, 0.45)) == ["old", "new"]
+    assert rank_two(vouched, own, (0.5, 0.45)) == ["new", "old"]
+    assert rank_two(old, foreign, (0.5, 0.45)) == ["new", "old"]
+
+
+@pytest.mark.parametrize(
+    ("old_voters", "new_voters", "first"),
+    [
+        (["user:ada", "user:ada", "user:bo"], [], "new"),
+        (["user:bo", "user:bo", "user:bo"], [], "new"),
+        (["user:bo", "user:cy"], ["user:eve"], "old"),
+        (["user:bo", "user:cy"], ["user:bo", "user:cy"], "new"),
+    ],
+)
+def test_supporters_are_different_people_and_not_the_owner(
+    old_voters: Sequence[str], new_voters: Sequence[str], first: str
+) -> None:
+    old = lesson_row("old", "reset the router password")
+    new = lesson_row("new", "reset the router password now", DAY, owner="user:eve")
+
+    ranked = rank_two(add_helpful_votes(old, *old_voters), add_helpful_votes(new, *new_voters), (0.5, 0.4))
+
+    assert ranked[0] == first
+
+
 def test_a_newer_record_passes_the_votes_of_the_older_one_unless_votes_speak_against_it() -> None:
     old, new = lesson_row("old", "reset the router password"), lesson_row("new", "reset the router password now", DAY)
     for number in range(40):
