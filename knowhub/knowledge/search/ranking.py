@@ -21,7 +21,7 @@ from typing import Final
 from knowhub.core import scopes
 from knowhub.core.near_duplicates import list_substitutions, normalize_text, shingles
 from knowhub.core.operation import Row
-from knowhub.core.recall import StageScore
+from knowhub.core.recall import LEXICAL, StageScore
 from knowhub.core.request_context import RequestContext
 from knowhub.knowledge.evidence import (
     DEFAULT_HALF_LIFE_DAYS,
@@ -45,6 +45,8 @@ from knowhub.knowledge.model import (
 # The least share of the score that the rarest words of a query could reach. What shares only a common word or character
 # with the query has less. Above it, right records are lost where questions are long.
 DEFAULT_FLOOR: Final = 0.1
+# If not even the nearest record is so near in meaning (0 like unrelated texts, 1 the same), vectors alone find nothing.
+MIN_NEAREST: Final = 0.22
 # Evidence moves a record past its neighbours: what is half as relevant stays behind.
 _POWER: Final = 2
 _MIN_EVIDENCE, _MAX_EVIDENCE = 0.7, 1.4
@@ -86,6 +88,11 @@ class RecordHit:
     summary: KnowledgeSummary
     relevance: float = 0.0
     stages: tuple[StageScore, ...] = ()
+
+    @property
+    def has_words(self) -> bool:
+        """Return whether it shares words with the query."""
+        return any(stage.stage == LEXICAL for stage in self.stages)
 
     @property
     def is_placed_by_model(self) -> bool:

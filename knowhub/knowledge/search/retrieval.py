@@ -9,7 +9,7 @@
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Any, Final
@@ -115,19 +115,28 @@ class KnowledgeRetrieval:
     async def _select(self, rules: SearchFilter, recalled: SearchHits[KnowledgeSummary]) -> HitPool:
         """Return the hits that are about the question, by the floor or by a model."""
         query, router, reranking = rules.query, self._options.router, self._options.reranking
-        floor = query.min_relevance
-        if floor is None:
-            floor = recalled.get_floor(self._options.floor if query.floor is None else query.floor)
+        is_relevant = self._make_relevance_test(query, recalled)
         hits = [RecordHit(hit.summary, recalled.get_relevance(hit), hit.stages) for hit in recalled.hits]
         pool = HitPool(rules, hits)
         if router is not None and query.asks_models:
-            await pool.route(router, floor)
+            await pool.route(router, is_relevant)
         # A model needs no floor to leave out what does not fit. What the caller asks for holds for its picks too.
         if pool.routed is None or query.min_relevance is not None:
-            pool.drop_under(floor)
+            pool.drop_irrelevant(is_relevant)
         if reranking is not None and query.asks_models:
             await pool.rerank(reranking)
         return pool
+
+    def _make_relevance_test(
+        self, query: SearchQuery, recalled: SearchHits[KnowledgeSummary]
+    ) -> Callable[[RecordHit], bool]:
+        """Return the function that says whether a hit is relevant enough to be shown."""
+        least = query.min_relevance
+        if least is not None:
+            return lambda hit: hit.relevance >= least
+        share = self._options.floor if query.floor is None else query.floor
+        floor, is_any_near = recalled.get_floor(share), recalled.nearest >= ranking.MIN_NEAREST
+        return lambda hit: hit.relevance >= floor and (is_any_near or hit.has_words)
 
     def _make_inputs(self, rules: SearchFilter, now: float) -> RankingInputs:
         query = rules.query
