@@ -201,6 +201,16 @@ def compute_confidence(evaluation: Mapping[str, Any], now: float) -> float:
     return sum_votes(weigh_votes(evaluation), now)._replace(passed_over=0.0).estimate(0.5)
 
 
+def count_supporters(row: Row) -> int:
+    """Return how many voters found a record helpful with their last word for a goal; its owner is left out."""
+    owner = Voter(row["owner"]).sign(row["id"])["voter"]
+    votes = list_votes(row["eval"])
+    last_words = {(vote.get("voter"), vote.get("goal")): vote["kind"] for vote in votes if "voter" in vote}
+    named = {voter for (voter, _), kind in last_words.items() if kind == VoteKind.HELPFUL} - {owner}
+    unnamed = [vote for vote in votes if "voter" not in vote and vote["kind"] == VoteKind.HELPFUL]
+    return len(named) + len(unnamed)
+
+
 def list_votes(evaluation: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
     """Return the stored votes. A record of an earlier version or an import has counters and cases: each is a vote."""
     if "votes" in evaluation:

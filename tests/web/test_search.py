@@ -1,5 +1,6 @@
 """Search over HTTP: which records are found or dropped, their order, and the explanation."""
 
+import asyncio
 from typing import Any
 
 import httpx
@@ -281,3 +282,25 @@ async def test_a_word_that_most_of_few_records_have_finds_nothing_alone(api: htt
         assert found["results"] == [], query
     right = (await api.get("/api/knowledge/search", params={"q": "find the largest file"})).json()
     assert right["results"][0]["task"] == "Find the largest file"
+
+
+async def test_a_copy_of_another_owner_does_not_come_before_what_many_found_helpful(
+    api: httpx.AsyncClient, save_record: SaveRecord
+) -> None:
+    task = "Rotate the backup tapes of the archive"
+    shared = {"task": task, "scopes": ["public"]}
+    trusted = await save_record("Take the oldest tape out on Monday.", user_id="ines", **shared)
+    for number in range(5):
+        helpful = {"knowledge_id": trusted["id"], "is_helpful": True}
+        body = {"feedback_list": [helpful], "user_id": f"reader-{number}"}
+        assert (await api.post("/api/knowledge/batch_update", json=body)).status_code == 200
+    # A record counts as newer from half a second on.
+    await asyncio.sleep(0.6)
+    await save_record("Degauss every tape at once.", user_id="omar", **shared)
+    question = "rotate the tapes of the archive"
+
+    assert (await search_contents(api, question, user_id="uma"))[0] == "Take the oldest tape out on Monday."
+
+    await save_record("Take the oldest tape out on Friday.", user_id="ines", **shared)
+
+    assert (await search_contents(api, question, user_id="uma"))[0] == "Take the oldest tape out on Friday."

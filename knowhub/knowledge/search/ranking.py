@@ -5,9 +5,9 @@
 2. A record below the floor is not about the query. It is left out before the ranking, unless a model picked it.
 3. `worth = relevance × evidence × weak evidence × newer` orders the rest. `evidence` is (estimated share of helpful
    votes ÷ mean share of the candidates)², within bounds. No record is hidden by votes.
-4. A record that says the same as an older one, and is at least half as relevant, comes before it, whatever votes the
-   older one has: they are of the time before. Votes against the newer one leave it where it is. Equal records share
-   their votes.
+4. A record about the task of an older one comes before it, whatever votes the older one has: they are of the time
+   before. Votes against the newer one leave it where it is, as do several voters for the older one of another owner.
+   Equal records share their votes.
 5. Among records of nearly equal worth, profiles and then nearer scopes come first, for a caller with a name.
 
 docs/explanation/finding.md explains the figures.
@@ -21,13 +21,14 @@ from typing import Final
 from knowhub.core import scopes
 from knowhub.core.near_duplicates import list_substitutions, normalize_text, shingles
 from knowhub.core.operation import Row
-from knowhub.core.recall import StageScore
+from knowhub.core.recall import LEXICAL, StageScore
 from knowhub.core.request_context import RequestContext
 from knowhub.knowledge.evidence import (
     DEFAULT_HALF_LIFE_DAYS,
     NO_VOTES,
     PRIOR_WEIGHT,
     VoteWeights,
+    count_supporters,
     sum_votes,
     weigh_quality,
 )
@@ -44,6 +45,8 @@ from knowhub.knowledge.model import (
 # The least share of the score that the rarest words of a query could reach. What shares only a common word or character
 # with the query has less. Above it, right records are lost where questions are long.
 DEFAULT_FLOOR: Final = 0.1
+# If not even the nearest record is so near in meaning (0 like unrelated texts, 1 the same), vectors alone find nothing.
+MIN_NEAREST: Final = 0.22
 # Evidence moves a record past its neighbours: what is half as relevant stays behind.
 _POWER: Final = 2
 _MIN_EVIDENCE, _MAX_EVIDENCE = 0.7, 1.4
@@ -55,12 +58,17 @@ _MIN_WEAK, _MAX_WEAK = 0.8, 1.25
 # How far a record comes before the older one that it repeats. It is more than what makes two nearly equal, so that a
 # nearer scope of the older one does not put that first again.
 _LEAD: Final = 1.2
-# Two records are about the same thing if they share so many pairs of neighbouring words of the shorter task, ...
-_SAME_TASK: Final = 0.4
-# ... or are the same name of a word or two, ...
+# A newer record is about the same task as an older one if its text has so many of the words of the older one's task,
+# and of those words that the question asks for: the product of both shares, ...
+_SAME_TASK: Final = 0.65
+# ... or if both tasks are the same name of a word or two, ...
 _MIN_PAIRS: Final = 3
-# ... and if the newer one has so much of the older one's relevance, and of its words of the query.
-_SAME_MATCH: Final = 0.5
+# ... and if it has so much of the older one's relevance.
+_SAME_RELEVANCE: Final = 0.25
+# What more people than the owner found helpful stays before a newer record of another owner that nobody vouches for.
+_SEVERAL: Final = 2
+# So much of a task says what it is about.
+_TASK_CHARS: Final = 200
 # Records of one import, batch or burst of saves have no order.
 _APART_S: Final = 0.5
 # The scores of words are no finer than that.
@@ -80,6 +88,11 @@ class RecordHit:
     summary: KnowledgeSummary
     relevance: float = 0.0
     stages: tuple[StageScore, ...] = ()
+
+    @property
+    def has_words(self) -> bool:
+        """Return whether it shares words with the query."""
+        return any(stage.stage == LEXICAL for stage in self.stages)
 
     @property
     def is_placed_by_model(self) -> bool:
@@ -118,15 +131,17 @@ class RankedHit:
 class RankingInputs:
     """What the ranking reads.
 
-    `get_row` returns a record by its id, `match_terms` the terms of the query that a text has.
+    `get_row` returns a record by its id, `match_terms` the terms of a question that a text has. `question` is that of
+    the search.
     """
 
     ctx: RequestContext
+    question: str
     order: Order
     top_k: int
     now: float
     get_row: Callable[[str], Row]
-    match_terms: Callable[[str], Sequence[str]]
+    match_terms: Callable[[str, str], Sequence[str]]
     half_life_days: float = DEFAULT_HALF_LIFE_DAYS
 
 
@@ -209,9 +224,9 @@ def _clamp(value: float, least: float, greatest: float) -> float:
 
 def _raise_newer_records(pool: Sequence[RankedHit], inputs: RankingInputs) -> list[RankedHit]:
     """Raise each record that says the same as an older one that is shown, and would come behind it."""
-    tasks = _TaskComparison(inputs)
     # What is not shown needs no record before it.
     best_first = sorted(pool, key=lambda ranked: -ranked.worth)[: inputs.top_k]
+    tasks = _TaskComparison(inputs, [ranked.summary.id for ranked in best_first])
 
     def comes_first(new: RankedHit, old: RankedHit) -> bool:
         # A profile or a nearer scope of the older one would put that first.
@@ -222,10 +237,11 @@ def _raise_newer_records(pool: Sequence[RankedHit], inputs: RankingInputs) -> li
         return (
             # Votes against the newer one say that it is not better.
             new.evidence >= 1
-            and new.relevance >= _SAME_MATCH * old.relevance
+            and new.relevance >= _SAME_RELEVANCE * old.relevance
             and new.summary.created_at - old.summary.created_at >= _APART_S
             and not comes_first(new, old)
             and tasks.is_same(new.summary.id, old.summary.id)
+            and _may_replace(new.summary, old.summary, inputs)
         )
 
     def raise_newer(new: RankedHit) -> RankedHit:
@@ -235,36 +251,57 @@ def _raise_newer_records(pool: Sequence[RankedHit], inputs: RankingInputs) -> li
     return [raise_newer(ranked) for ranked in pool]
 
 
-class _TaskComparison:
-    """Compares the tasks of records by what a query asks. Each record is read once, each text matched once."""
+def _may_replace(new: KnowledgeSummary, old: KnowledgeSummary, inputs: RankingInputs) -> bool:
+    """Return whether age alone may put a record first: not before what others vouch for, if its owner is another."""
+    return (
+        new.owner == old.owner
+        or count_supporters(inputs.get_row(old.id)) < _SEVERAL
+        or count_supporters(inputs.get_row(new.id)) >= _SEVERAL
+    )
 
-    def __init__(self, inputs: RankingInputs) -> None:
+
+class _TaskComparison:
+    """Compares newer records with the tasks of `older_ids`, by their words and by those that the question asks for.
+
+    Each record is read and each text is analysed once.
+    """
+
+    def __init__(self, inputs: RankingInputs, older_ids: Sequence[str]) -> None:
+        self._inputs = inputs
+        self._older_ids = older_ids
         self._get_row = cache(inputs.get_row)
-        self._match = cache(lambda text: frozenset(inputs.match_terms(text)))
+        self._match = cache(lambda question, text: frozenset(inputs.match_terms(question, text)))
         self._split = cache(shingles)
+        self._vocabulary: str | None = None
 
     def is_same(self, new: str, old: str) -> bool:
         """Return whether a newer record is about the same task as an older one. Both are given by their ids."""
-        newer, older = self._get_row(new), self._get_row(old)
-        new_task, old_task = (str(row["task"] or row["content"]) for row in (newer, older))
-        fewest = min(len(self._split(new_task)), len(self._split(old_task)))
-        if fewest < _MIN_PAIRS:
-            return normalize_text(new_task) == normalize_text(old_task) and not self._list_missing(
-                newer["content"], older["content"]
-            )
-        if len(self._split(new_task) & self._split(old_task)) < _SAME_TASK * fewest:
+        new_task, old_task = self._get_task(new), self._get_task(old)
+        if min(len(self._split(new_task)), len(self._split(old_task))) < _MIN_PAIRS:
+            contents = (str(self._get_row(item)["content"]) for item in (old, new))
+            old_asked, new_asked = (self._match(self._inputs.question, content) for content in contents)
+            return normalize_text(new_task) == normalize_text(old_task) and old_asked <= new_asked
+        words, new_words = self._match(old_task, old_task), self._list_known_words(new)
+        asked = self._match(self._inputs.question, old_task)
+        missing = asked - new_words
+        kept = 1 - len(missing) / max(1, len(asked))
+        if kept * len(words & new_words) < _SAME_TASK * len(words):
             return False
-        missing = self._list_missing(new_task, old_task)
-        if len(missing) > _SAME_MATCH * len(self._match(old_task)):
-            return False
-        # «to staging» in the place of «to production» is about something else, if the query asks for production.
+        # «to staging» in the place of «to production» is about something else, if the question asks for production.
         return not missing or not any(
-            self._list_missing(after, before) for before, after in list_substitutions(old_task, new_task)
+            missing & self._match(self._inputs.question, before) for before, _ in list_substitutions(old_task, new_task)
         )
 
-    def _list_missing(self, new: str, old: str) -> frozenset[str]:
-        """Return the terms of the query that only the older text has."""
-        return self._match(old) - self._match(new)
+    def _list_known_words(self, row_id: str) -> frozenset[str]:
+        """Return the words of the question and of the older tasks that the text of a record has."""
+        if self._vocabulary is None:
+            self._vocabulary = "\n".join((self._inputs.question, *map(self._get_task, self._older_ids)))
+        row = self._get_row(row_id)
+        return self._match(self._vocabulary, f"{row['task']}\n{row['content']}")
+
+    def _get_task(self, row_id: str) -> str:
+        row = self._get_row(row_id)
+        return str(row["task"] or row["content"])[:_TASK_CHARS]
 
 
 def _sort_key(ranked: RankedHit) -> tuple[float, float, str]:

@@ -9,7 +9,7 @@
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Any, Final
@@ -47,7 +47,7 @@ from knowhub.knowledge.visibility import render_record_json
 _FIELDS: Final = [item.name for item in RECORD_FIELDS if item.is_found]
 _EVAL_FIELDS: Final = ("score", "helpful", "harmful", "confidence")
 # The beginning of a record says what it is about; a long one must not hold up the search.
-_MATCHED_CHARS: Final = 4_000
+_MATCHED_CHARS: Final = 1_000
 _SCORE_DIGITS: Final = 4
 _PROFILE_CANDIDATES: Final = 1_000
 _ANY_SCORE: Final = 1
@@ -121,28 +121,38 @@ class KnowledgeRetrieval:
     async def _select(self, rules: SearchFilter, recalled: SearchHits[KnowledgeSummary]) -> HitPool:
         """Return the hits that are about the question, by the floor or by a model."""
         query, router, reranking = rules.query, self._options.router, self._options.reranking
-        floor = query.min_relevance
-        if floor is None:
-            floor = recalled.get_floor(self._options.floor if query.floor is None else query.floor)
+        is_relevant = self._make_relevance_test(query, recalled)
         hits = [RecordHit(hit.summary, recalled.get_relevance(hit), hit.stages) for hit in recalled.hits]
         pool = HitPool(rules, hits)
         if router is not None and query.asks_models:
-            await pool.route(router, floor)
+            await pool.route(router, is_relevant)
         # A model needs no floor to leave out what does not fit. What the caller asks for holds for its picks too.
         if pool.routed is None or query.min_relevance is not None:
-            pool.drop_under(floor)
+            pool.drop_irrelevant(is_relevant)
         if reranking is not None and query.asks_models:
             await pool.rerank(reranking)
         return pool
 
+    def _make_relevance_test(
+        self, query: SearchQuery, recalled: SearchHits[KnowledgeSummary]
+    ) -> Callable[[RecordHit], bool]:
+        """Return the function that says whether a hit is relevant enough to be shown."""
+        least = query.min_relevance
+        if least is not None:
+            return lambda hit: hit.relevance >= least
+        share = self._options.floor if query.floor is None else query.floor
+        floor, is_any_near = recalled.get_floor(share), recalled.nearest >= ranking.MIN_NEAREST
+        return lambda hit: hit.relevance >= floor and (is_any_near or hit.has_words)
+
     def _make_inputs(self, rules: SearchFilter, now: float) -> RankingInputs:
         query = rules.query
 
-        def match_terms(text: str) -> Sequence[str]:
-            return self._index.list_matched_terms(query.text, text[:_MATCHED_CHARS])
+        def match_terms(question: str, text: str) -> Sequence[str]:
+            return self._index.list_matched_terms(question, text[:_MATCHED_CHARS])
 
         return RankingInputs(
             rules.ctx,
+            query.text,
             query.order,
             query.top_k,
             now,

@@ -1,6 +1,6 @@
 """The optional models of a search: a router that picks records by their tasks, and a reranker that orders them."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
@@ -137,10 +137,10 @@ class HitPool:
     routed: list[str] | None = None
     dropped: Sequence[DroppedPart] = ()
 
-    async def route(self, router: Router, floor: float) -> None:
+    async def route(self, router: Router, is_relevant: Callable[[RecordHit], bool]) -> None:
         """Replace the hits by the picks of a model, at most 2·k; keep them if it fails or has nothing to choose."""
         summaries = self._list_candidates(router.max_candidates)
-        relevant = sum(hit.relevance >= floor for hit in self.hits)
+        relevant = sum(map(is_relevant, self.hits))
         query = self.rules.query
         if len(summaries) <= min(relevant, query.top_k):
             # Every candidate was recalled and will be returned: there is nothing to choose.
@@ -159,12 +159,12 @@ class HitPool:
             ]
         self._refresh_hits()
 
-    def drop_under(self, floor: float) -> None:
-        """Leave out the hits whose relevance is below the floor."""
+    def drop_irrelevant(self, is_relevant: Callable[[RecordHit], bool]) -> None:
+        """Leave out the hits that are not relevant enough."""
         for hit in self.hits:
-            if hit.relevance < floor:
+            if not is_relevant(hit):
                 self.rules.drop(hit.summary.id, BELOW_FLOOR)
-        self.hits = [hit for hit in self.hits if hit.relevance >= floor]
+        self.hits = list(filter(is_relevant, self.hits))
 
     async def rerank(self, reranking: KnowledgeReranking) -> None:
         """Order the first hits by the reranker's scores; equal scores keep the order."""
