@@ -53,9 +53,13 @@ def list_tool_orders(answer: str) -> list[str]:
 
 
 def repeats_order(text: str, orders: Sequence[str]) -> bool:
-    """Return whether a text gives an order where tools do, or repeats an address or four words of theirs."""
+    """Return whether an agent's text is a standing order, or repeats an address or four words of a tool's orders.
+
+    A standing order needs a user's words. Where tools give orders, it repeats every order.
+    """
     runs = {run for order in orders for run in _list_runs(order)}
-    return bool(orders) and (bool(list_tool_orders(text)) or not runs.isdisjoint(_list_runs(text.lower())))
+    is_repeated = bool(orders) and (bool(list_tool_orders(text)) or not runs.isdisjoint(_list_runs(text.lower())))
+    return is_repeated or any(is_order(said, "cases") for said, _ in iter_sentences(text.replace("’", "'")))
 
 
 def _list_runs(text: str) -> list[tuple[str, ...]]:
