@@ -63,7 +63,8 @@ _PREFERENCE = "ctx://default/users/li/memories/preferences/report-language"
 async def commit_session(call: WriteCall, body: schemas.CommitBody) -> Response:
     """Store a session word for word, with the memories found in it, in one operation.
 
-    Committing it again adds what is new. The answer comes when everything is on disk and can be searched.
+    Committing it again adds what is new. The answer comes when everything is on disk and is found by its words;
+    by meaning it is found a little later.
     """
     done = await call.hub.memories.commits.commit(call.ctx, body.to_commit(), call.key)
     if done.operation_id is None:
