@@ -281,7 +281,7 @@ class _TaskComparison:
             contents = (str(self._get_row(item)["content"]) for item in (old, new))
             old_asked, new_asked = (self._match(self._inputs.question, content) for content in contents)
             return normalize_text(new_task) == normalize_text(old_task) and old_asked <= new_asked
-        words, new_words = self._match(old_task, old_task), self._list_known_words(new)
+        words, new_words = self._list_words(old_task), self._list_words(self._get_text(new))
         asked = self._match(self._inputs.question, old_task)
         missing = asked - new_words
         kept = 1 - len(missing) / max(1, len(asked))
@@ -292,12 +292,16 @@ class _TaskComparison:
             missing & self._match(self._inputs.question, before) for before, _ in list_substitutions(old_task, new_task)
         )
 
-    def _list_known_words(self, row_id: str) -> frozenset[str]:
-        """Return the words of the question and of the older tasks that the text of a record has."""
+    def _list_words(self, text: str) -> frozenset[str]:
+        """Return the words of the question and of the older tasks that a text has."""
+        # One question for all texts is analysed once.
         if self._vocabulary is None:
             self._vocabulary = "\n".join((self._inputs.question, *map(self._get_task, self._older_ids)))
+        return self._match(self._vocabulary, text)
+
+    def _get_text(self, row_id: str) -> str:
         row = self._get_row(row_id)
-        return self._match(self._vocabulary, f"{row['task']}\n{row['content']}")
+        return f"{row['task']}\n{row['content']}"
 
     def _get_task(self, row_id: str) -> str:
         row = self._get_row(row_id)
