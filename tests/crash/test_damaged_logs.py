@@ -3,7 +3,7 @@
 import asyncio
 import random
 import shutil
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -304,6 +304,26 @@ async def test_a_damaged_log_is_read_and_never_written(tmp_path: Path) -> None:
 
     assert numbers == [6, 5, 4, 3, 2]
     assert (source.folder / SEGMENT).read_bytes() == damaged
+
+
+@pytest.mark.parametrize(
+    ("spoil", "reason"),
+    [
+        (lambda line: bytes(len(line)), "a run of NUL bytes"),
+        (lambda line: line[:-1] + b" ", "a line without an end"),
+        (lambda line: flip(line, 80), "its checksum, its JSON or its sequence number is wrong"),
+    ],
+)
+async def test_what_is_wrong_with_an_acknowledged_line_is_named(
+    tmp_path: Path, spoil: Callable[[bytes], bytes], reason: str
+) -> None:
+    source = await write_notes(tmp_path)
+    last = source.lines[-1]
+    (tmp_path / SEGMENT).write_bytes(source.log[: -len(last)] + spoil(last))
+
+    _, status = await reopen(tmp_path)
+
+    assert [(damage.offset, damage.reason) for damage in status.damage] == [(len(source.log) - len(last), reason)]
 
 
 async def test_damage_at_a_segment_end_does_not_hide_the_next_segment(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from knowhub.core.errors import ReadOnly
 from knowhub.core.operation import Change, Operation
 from knowhub.knowledge.model import KNOWLEDGE
 from knowhub.stores.files.log.log_line import CHECKSUM_BYTES, add_checksum, parse_line
+from knowhub.stores.files.store import StoreOptions
 from tests.builders import Domain, local, new_knowledge, open_domain
 from tests.crash.repaired_logs import change_line, list_problems, repair_folder
 from tests.crash.test_two_processes import map_lock
@@ -258,13 +259,26 @@ async def test_an_erasure_also_erases_from_foreign_lines(tmp_path: Path, change:
     assert find_files_with(tmp_path, secret) == []
 
 
-async def test_odd_rows_in_a_base_are_named_and_the_rest_is_served(tmp_path: Path) -> None:
+async def test_a_segment_that_does_not_follow_the_one_before_is_named(tmp_path: Path) -> None:
+    async with open_domain(tmp_path, options=StoreOptions(segment_bytes=1)) as hub:
+        await save(hub, "first")
+    second = tmp_path / "change_log" / "segment-00000002.jsonl"
+    change_line(second, 0, lambda line: rewrite(line, lambda header: header.update(first_seq=2)))
+
+    async with open_domain(tmp_path) as hub:
+        (damage, *_) = hub.store.status().damage
+
+    assert (Path(damage.path), damage.reason) == (second, "it begins with operation 2, and 1 was to follow")
+
+
+@pytest.mark.parametrize("change", [set_row_field("after", 1), drop_field("account"), drop_field("changes")])
+async def test_odd_rows_in_a_base_are_named_and_the_rest_is_served(tmp_path: Path, change: Spoil) -> None:
     async with open_hub_at(tmp_path) as hub:
         await hub.knowledge.records.save(local(), new_knowledge(CONTENT))
         await hub.compact(0)
         kept = (await hub.knowledge.records.save(local(), new_knowledge("behind the base"))).record["id"]
     (base,) = (tmp_path / "change_log").glob("base-*")
-    offset = change_line(base, 1, lambda line: rewrite(line, set_row_field("after", 1)))
+    offset = change_line(base, 1, lambda line: rewrite(line, change))
 
     async with open_hub_at(tmp_path) as hub:
         damage = hub.store.status().damage

@@ -1,5 +1,6 @@
 """Symlinks in the folder of memories: their targets are neither read, written nor removed."""
 
+import os
 import shutil
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -12,7 +13,7 @@ from knowhub.stores.files.projections.directory_export import DirectoryExport
 from knowhub.stores.files.store import FileStore
 from tests.archives import read_folder
 from tests.builders import open_files
-from tests.context_directories import has_directory, make_export, read_text
+from tests.context_directories import directory_of, has_directory, make_export, read_text
 from tests.context_rows import ACCOUNT, commit_rows, memory_at, node_row, part_row, part_rows, session_at
 
 pytestmark = pytest.mark.anyio
@@ -113,6 +114,21 @@ async def test_a_deletion_removes_nothing_through_a_symlink(tmp_path: Path, belo
 
     assert read_outside(outside) == before
     assert not has_directory(data, EVENT)
+    await store.close()
+
+
+async def test_a_pipe_in_the_place_of_an_empty_file_is_reported_and_replaced(tmp_path: Path) -> None:
+    store, directories = await export_session(tmp_path)
+    await directories.project(ACCOUNT, await commit_rows(store, node_row(EVENT, content="", version=2)))
+    pipe = directory_of(tmp_path, EVENT) / CONTENT
+    pipe.unlink()
+    os.mkfifo(pipe)
+
+    found = directories.check()
+    await directories.project(ACCOUNT, await commit_rows(store, node_row(EVENT, content="", version=3)))
+
+    assert found.differences
+    assert pipe.is_file()
     await store.close()
 
 

@@ -9,6 +9,9 @@ import pytest
 
 from knowhub.core.errors import ReadOnly, Unavailable
 from knowhub.knowledge.model import KNOWLEDGE
+from knowhub.stores.files.filesystem import FileSystem
+from knowhub.stores.files.lock import try_lock_folder
+from knowhub.stores.files.log.log_line import format_line
 from knowhub.stores.files.log.log_manifest import MANIFEST
 from tests.builders import domain_on, local, new_knowledge, open_files
 from tests.crash.compaction_store import FilledFolder, compact, fill, list_log_files, open_store, state_of
@@ -58,6 +61,16 @@ async def test_a_manifest_that_is_not_whole_is_named_and_all_is_read(tmp_path: P
             await domain_on(store).knowledge.records.save(local(), new_knowledge("refused"))
 
 
+@pytest.mark.parametrize("files", [{"base": None, "segments": ["part-1"]}, {"base": "part-1", "segments": []}, {}])
+async def test_a_manifest_of_other_files_is_named(tmp_path: Path, files: dict[str, object]) -> None:
+    await write_compacted(tmp_path)
+    record = {"knowhub_manifest": 1, "generation": 9, "files": files, "before": None}
+    (tmp_path / "change_log" / MANIFEST).write_bytes(format_line(record))
+
+    async with open_store(tmp_path) as store:
+        assert store.status().damage[0].reason == "it names no files of a log"
+
+
 async def test_a_missing_manifest_after_a_rewrite_is_reported(tmp_path: Path) -> None:
     await write_compacted(tmp_path)
     (tmp_path / "change_log" / MANIFEST).unlink()
@@ -81,6 +94,19 @@ async def test_files_outside_the_manifest_are_ignored_and_removed(tmp_path: Path
     async with open_store(tmp_path) as store:
         assert (state_of(store, known), store.status().damage) == (before, [])
     assert not any(path.exists() for path in strays)
+
+
+async def test_an_opening_leaves_the_files_of_a_running_rewrite_alone(tmp_path: Path) -> None:
+    await write_compacted(tmp_path)
+    log = tmp_path / "change_log"
+    new = log / "segment-00000001.g9.jsonl"
+    new.write_bytes(b"half a segm")
+
+    with try_lock_folder(FileSystem(), log):
+        async with open_store(tmp_path):
+            assert new.exists()
+    async with open_store(tmp_path):
+        assert not new.exists()
 
 
 async def test_a_copy_with_a_new_manifest_and_old_files_opens(tmp_path: Path) -> None:

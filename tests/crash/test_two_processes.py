@@ -262,6 +262,21 @@ async def test_a_reader_catches_up_while_a_writer_is_stopped(tmp_path: Path) -> 
             words[1] -= 1
 
 
+async def test_a_read_leaves_a_publication_of_its_own_process_alone(tmp_path: Path) -> None:
+    async with open_domain(tmp_path) as hub:
+        await save(hub, "first")
+        async with hub.store.commits.lock_log():
+            with map_lock(tmp_path) as words:
+                # As where a new segment is being started.
+                words[1] += 1
+                stamp = words[1]
+
+                await hub.store.refresh()
+
+                assert words[1] == stamp
+                words[1] += 1
+
+
 async def test_a_publication_that_ended_meanwhile_is_not_settled_again(tmp_path: Path) -> None:
     async with open_domain(tmp_path) as hub:
         await save(hub, "first")

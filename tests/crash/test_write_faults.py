@@ -11,6 +11,7 @@ import pytest
 
 from knowhub.core.errors import KnowHubError, ReadOnly, StorageFull
 from knowhub.knowledge.model import NewKnowledge
+from knowhub.stores.files.log.log_manifest import MANIFEST
 from knowhub.stores.files.store import StoreOptions
 from tests.builders import Domain, local, new_knowledge, open_domain, open_files, rows_of
 from tests.crash.compaction_store import list_log_files
@@ -144,9 +145,12 @@ async def test_another_process_writes_after_a_failed_write(tmp_path: Path) -> No
         assert sorted(rows_of(hub.store)) == sorted([kept, after])
 
 
-async def test_a_directory_with_a_torn_end_opens_on_a_full_disk(tmp_path: Path) -> None:
+@pytest.mark.parametrize("manifest", [True, False], ids=["with a manifest", "of an earlier version"])
+async def test_a_directory_with_a_torn_end_opens_on_a_full_disk(tmp_path: Path, *, manifest: bool) -> None:
     async with open_domain(tmp_path) as hub:
         kept = await save(hub, "kept")
+    if not manifest:
+        (tmp_path / "change_log" / MANIFEST).unlink()
     segment = tmp_path / "change_log" / "segment-00000001.jsonl"
     segment.write_bytes(segment.read_bytes() + b'{"seq":2,"torn')
     files = FaultyFileSystem(Plan(fail_at=1, error=errno.ENOSPC, lasting=True, kinds=("write_at",)))

@@ -81,8 +81,10 @@ class Compaction:
                 made = await run_subprocess("write_base", directory.root, order)
                 await self._publish(base, name, made)
             except BaseException:
-                if self._log.generation < base.generation:
-                    with suppress(OSError):
+                with suppress(OSError):
+                    self._log.reload()
+                    # The new manifest may be on the disk already: then the base is in use.
+                    if str(name) not in self._log.files().names:
                         files.remove(path)
                 raise
             self.follow()

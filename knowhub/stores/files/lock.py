@@ -267,6 +267,6 @@ def try_lock_folder(files: FileSystem, folder: Path) -> Iterator[bool]:
     try:
         yield is_claimed
     finally:
-        if is_claimed:
-            unlock(descriptor)
+        # Where nobody got the lock, this does nothing.
+        unlock(descriptor)
         files.close(descriptor)

@@ -40,8 +40,6 @@ class IdempotencyKeys:
         self._used: dict[tuple[str, ...], _UsedKey] = {}
 
     def remember(self, operation: Operation, key: IdempotencyKey, now: float) -> None:
-        if operation.timestamp + self._lifetime_s < now:
-            return
         self._drop_expired(now)
         self._used[key_name(operation.account, key)] = _UsedKey(operation.seq, operation.timestamp, key)
 

@@ -1,7 +1,9 @@
 """Memories in a whole hub: their directories follow a restore, an erasing and a compaction, and outlive a restart."""
 
+import asyncio
+import os
 import shutil
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +12,7 @@ import pytest
 from knowhub.bootstrap import Hub
 from knowhub.context.model import MemoryCategory
 from knowhub.core.operation import Committed
+from knowhub.stores.files.filesystem import FilePath, FileSystem
 from tests.builders import FakeClock, local
 from tests.context_directories import directory_of, has_directory, make_export, read_context_files, read_text
 from tests.context_rows import ACCOUNT, draft, memory_at, node_row, part_rows, session_at
@@ -98,10 +101,14 @@ async def test_two_processes_that_write_in_turn_leave_the_newest_state(tmp_path:
         assert other.exports.directories.lag == hub.exports.directories.lag == 0
 
 
-async def test_after_a_disk_error_the_leader_writes_the_directory(tmp_path: Path) -> None:
+# What it opens to read is first the folder, to lock it, and then a file that it would replace.
+@pytest.mark.parametrize(
+    "plan", [Plan(fail_at=1, lasting=True), Plan(fail_at=2, kinds=["open_existing"])], ids=["writing", "reading"]
+)
+async def test_after_a_disk_error_the_leader_writes_the_directory(tmp_path: Path, plan: Plan) -> None:
     async with open_hub_at(tmp_path) as hub:
         await put_rows(hub, *ROWS)
-        faulty = make_export(hub.store, tmp_path, FaultyFileSystem(Plan(fail_at=1, lasting=True)))
+        faulty = make_export(hub.store, tmp_path, FaultyFileSystem(plan))
         outcome = await hub.store.commit(ACCOUNT, "user:li", lambda _view: draft({**ROWS[3], "version": 2}))
         assert isinstance(outcome, Committed)
 
@@ -110,6 +117,63 @@ async def test_after_a_disk_error_the_leader_writes_the_directory(tmp_path: Path
 
         assert not is_written
         assert has_directory(tmp_path, EVENT)
+
+
+async def test_closing_waits_for_the_directory_of_a_cancelled_request(tmp_path: Path) -> None:
+    async with open_hub_at(tmp_path) as hub:
+        await put_rows(hub, *ROWS)
+        directories, outcome = make_export(hub.store, tmp_path), await commit_edit(hub, 2)
+        request = asyncio.create_task(directories.project(ACCOUNT, outcome.operation))
+        await asyncio.sleep(0)
+
+        request.cancel()
+        await directories.close()
+
+        assert request.cancelled()
+        assert read_text(tmp_path, EVENT) == "text 2"
+
+
+async def test_a_check_leaves_out_what_is_not_written_yet(tmp_path: Path) -> None:
+    async with open_hub_at(tmp_path) as hub:
+        await put_rows(hub, *ROWS)
+        await commit_edit(hub, 2)
+
+        found = hub.exports.directories.check()
+
+        assert (found.fits, list(found.differences)) == (True, [])
+
+
+class OvertakenFiles(FileSystem):
+    """Something else happens before its first look at a path."""
+
+    def __init__(self, meanwhile: Callable[[], None]) -> None:
+        self._meanwhile = [meanwhile]
+
+    def lstat(self, path: FilePath) -> os.stat_result | None:
+        while self._meanwhile:
+            self._meanwhile.pop()()
+        return super().lstat(path)
+
+
+async def test_a_check_names_nothing_where_a_server_writes_on_meanwhile(tmp_path: Path) -> None:
+    now, earlier, later = (tmp_path / name for name in ("context", "earlier", "later"))
+
+    def write_on() -> None:
+        shutil.rmtree(now)
+        later.rename(now)
+
+    async with open_hub_at(tmp_path) as hub, open_hub_at(tmp_path) as other:
+        await put_rows(hub, *ROWS)
+        await other.store.refresh()
+        shutil.copytree(now, earlier)
+        await put_rows(hub, {**ROWS[3], "content": "written on", "version": 2})
+        now.rename(later)
+        earlier.rename(now)
+
+        found = make_export(other.store, tmp_path, OvertakenFiles(write_on)).check()
+
+        assert (found.fits, list(found.differences)) == (True, [])
+        assert read_text(tmp_path, EVENT) == "written on"
 
 
 async def test_many_operations_are_left_to_the_leader(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from knowhub.core.language_models import ChatFailed, FailureReason
+from knowhub.core.language_models import ChatFailed, ChatRequest, FailureReason
 from knowhub.core.model_calls import MAX_RECORDED_TEXT, make_recordable
 from knowhub.keywords.cache import RecentMatchesByReader
 from knowhub.keywords.curate.proposals import propose
@@ -53,8 +53,20 @@ async def test_a_namesake_is_chosen_by_its_idx(view: FakeKeywordView) -> None:
     assert [call["function"] for call in chosen.calls] == ["disambiguate_same_name"]
 
 
+class WordlessError(Exception):
+    """An error of a caller's own client that has no text."""
+
+    def __str__(self) -> str:
+        raise ValueError
+
+
 async def test_every_function_has_a_default_if_the_model_fails(view: FakeKeywordView) -> None:
-    for answer, failure in ((FAILED, "agent_failure"), (TimeoutError(), "agent_timeout"), ([1], "agent_failure")):
+    for answer, failure in (
+        (FAILED, "agent_failure"),
+        (TimeoutError(), "agent_timeout"),
+        (WordlessError(), "agent_failure"),
+        ([1], "agent_failure"),
+    ):
         agent, _ = make_agent(*[answer] * 4)
         nodes = find_apples(view)
 
@@ -67,6 +79,24 @@ async def test_every_function_has_a_default_if_the_model_fails(view: FakeKeyword
         assert (dedup.action, dedup.node_id, dedup.failure) == (DedupAction.CREATE_NEW, None, failure)
         assert (links.links, links.suggested_names, links.failure) == ((), (), failure)
         assert (proposed.steps, proposed.failure) == ((), failure)
+
+
+class BareClient:
+    """A caller's own client: it returns the answer without a `ChatReply` around it."""
+
+    model = "bare"
+
+    async def chat(self, question: ChatRequest, timeout_s: float) -> Any:  # noqa: ANN401 -- what the port forbids
+        return {"node_id": 1, "reason": "the first"}
+
+
+async def test_a_client_that_returns_no_reply_is_a_failure(view: FakeKeywordView) -> None:
+    agent = KeywordAgent(BareClient(), RecentMatchesByReader(), TreeOptions())
+
+    chosen = await agent.disambiguate(local(), view, "苹果", find_apples(view), BUDGET_S)
+
+    assert (chosen.node_id, chosen.failure) == (None, "agent_failure")
+    assert [call["detail"] for call in chosen.calls] == ["the model's client returned a dict"]
 
 
 @pytest.mark.parametrize(

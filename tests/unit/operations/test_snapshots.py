@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 
 from knowhub.bootstrap import Hub, open_hub
+from knowhub.core.collection import Key
 from knowhub.core.errors import Conflict, InvalidInput, NotFound, StorageFull, Unavailable
-from knowhub.core.operation import Draft, Write
+from knowhub.core.operation import Draft, Row, Unchanged, View, Write
 from knowhub.core.store_results import SnapshotReason
 from knowhub.keywords.model import INFOS, KEYWORDS, LINKS, ROOT_ID, LinkRequest, NewInfo, NewKeyword, RelationType
 from knowhub.keywords.service import DeleteOptions
@@ -25,7 +26,7 @@ from knowhub.stores.files.subprocess_runner import run_in_process
 from knowhub.wiring.adapters import Overrides
 from knowhub.wiring.collections import COLLECTIONS
 from tests.archives import Archive, read_folder
-from tests.builders import OWNER, FakeClock, import_line, local, new_knowledge
+from tests.builders import OWNER, FakeClock, import_line, knowledge_row, local, new_knowledge, save_row
 from tests.fakes.faulty_files import FaultyFileSystem, Plan
 from tests.hubs import make_snapshot_folder, open_hub_at
 from tests.whole_state import state_of
@@ -136,6 +137,25 @@ async def test_writes_during_the_preparation_are_restored_too(tmp_path: Path) ->
             if operation.seq > group[-1].seq:
                 await hub.operations.log.undo(local(), operation.operation_id)
         assert state_of(hub.store) == then
+
+
+async def test_a_restore_looks_at_what_its_account_has_changed_since_also_in_its_own_batch(tmp_path: Path) -> None:
+    async with open_hub_at(tmp_path) as hub:
+        entry, seen = await hub.operations.snapshots.create(), dict[Key, Row | None]()
+        async with make_snapshot_folder(hub, tmp_path).prepare(entry.ts, "default") as prepared:
+            await save_row(hub.store, "theirs", account="other")
+            await save_row(hub.store, "ours")
+
+            def save_one_more(_view: View) -> Draft:
+                return Draft("save_knowledge", [Write(KNOWLEDGE, "pending", knowledge_row("pending"))])
+
+            def look(view: View) -> Unchanged:
+                seen.update(prepared.list_changes(prepared.last_seq, view))
+                return Unchanged(None)
+
+            await hub.store.commit_group("default", OWNER, [save_one_more, look])
+
+    assert seen == {(KNOWLEDGE, "ours"): None, (KNOWLEDGE, "pending"): None}
 
 
 async def test_a_restore_keeps_erased_rows_erased_and_names_them(tmp_path: Path) -> None:

@@ -23,6 +23,7 @@ from knowhub.wiring.adapters import Overrides
 from tests.builders import OWNER, FakeClock, local, new_knowledge
 from tests.fakes.faulty_files import FaultyFileSystem
 from tests.fakes.plain_text import PlainText
+from tests.keyword_rows import keyword_row
 
 pytestmark = pytest.mark.anyio
 
@@ -134,6 +135,16 @@ async def test_a_truncated_record_file_makes_no_map(tmp_path: Path) -> None:
 
     with pytest.raises(OSError, match="has 2 bytes, and 10 were noted"):
         write_maps(FileSystem(), tmp_path, {"account": "", "lengths": {"nodes.jsonl": 10}})
+
+
+def test_a_line_that_was_appended_meanwhile_is_in_no_map(tmp_path: Path) -> None:
+    lines = [orjson.dumps(keyword_row(row_id, deleted=False)) + b"\n" for row_id in ("known", "newer")]
+    (tmp_path / "records").mkdir()
+    (tmp_path / "records/nodes.jsonl").write_bytes(b"".join(lines))
+
+    write_maps(FileSystem(), tmp_path, {"account": "", "lengths": {"nodes.jsonl": len(lines[0])}})
+
+    assert read_map(tmp_path, "nodes.index.json") == {"known": 0}
 
 
 async def test_a_second_turn_of_the_keeper_waits_for_the_first(tmp_path: Path) -> None:

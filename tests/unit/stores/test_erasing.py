@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 
 from knowhub.bootstrap import Hub, open_hub
-from knowhub.core.erasing import is_erased
+from knowhub.core.erasing import EraseRequest, RowTraces, is_erased
 from knowhub.core.errors import Conflict, NotFound
 from knowhub.core.language_models import ChatRequest
+from knowhub.core.operation import Committed, Draft, View
 from knowhub.core.projection import ErasureProgress
 from knowhub.core.request_context import local_context
 from knowhub.keywords.model import INFOS, NewInfo, NewKeyword
@@ -21,6 +22,7 @@ from knowhub.settings import Settings
 from knowhub.stores.files.data_directory import DataDirectory
 from knowhub.stores.files.erasing.eraser import ErasureFollowUp
 from knowhub.stores.files.filesystem import FileSystem
+from knowhub.stores.files.lock import try_lock_folder
 from knowhub.stores.files.projections.log_projection import DisabledExport
 from knowhub.wiring.adapters import Overrides
 from knowhub.wiring.collections import COLLECTIONS
@@ -217,6 +219,27 @@ async def test_the_second_of_two_erasures_of_a_record_is_a_conflict(tmp_path: Pa
         # Which of them is the second, the lock decides.
         assert sorted(type(outcome).__name__ for outcome in outcomes) == [Conflict.__name__, Erased.__name__]
         assert hub.store.last_seq == 2
+
+
+async def test_a_retry_that_the_store_answers_rewrites_nothing(tmp_path: Path) -> None:
+    async with open_search_hub(tmp_path) as hub:
+        row_id = await save_record(hub, new_knowledge(SECRET))
+        done = await erase(hub, row_id, key=retry_key())
+        before = sorted(path.name for path in (tmp_path / "change_log").iterdir())
+
+    async with open_search_hub(tmp_path) as hub:
+        # The service looks for the first answer before it asks the store: both may be asked at the same moment.
+        rules = COLLECTIONS[KNOWLEDGE].erase_rules
+        wanted = EraseRequest("default", OWNER, KNOWLEDGE, row_id, rules, must_not_run, retry_key())
+        outcome = await hub.store.erase(wanted)
+
+    assert isinstance(outcome, Committed)
+    assert (outcome.replayed, outcome.operation.operation_id) == (True, done.operation_id)
+    assert sorted(path.name for path in (tmp_path / "change_log").iterdir()) == before
+
+
+def must_not_run(_view: View, _found: RowTraces) -> Draft:
+    raise AssertionError("a retry is answered from the log")
 
 
 async def test_a_line_of_many_megabytes_is_erased_from(tmp_path: Path) -> None:
@@ -427,6 +450,11 @@ async def test_pending_rebuilds_of_another_process_are_reported(tmp_path: Path) 
 
         assert done.pending == ["indexes", "records", "files"]
         await keeping.maintenance.tick()
+        with try_lock_folder(FileSystem(), DataDirectory(tmp_path).change_log) as is_locked:
+            # A rewrite runs: its files are not to be touched.
+            await hub.maintenance.tick()
+        assert is_locked
+        assert find_files_with(tmp_path, SECRET) != []
         # It has left the file that was replaced: whoever has erased the row removes that now.
         await hub.maintenance.tick()
         assert find_files_with(tmp_path, SECRET) == []

@@ -45,6 +45,18 @@ def test_a_line_with_its_checksum_is_read_back(body: dict[str, object]) -> None:
     assert record == body
 
 
+def test_the_lines_of_a_file_that_is_shorter_than_expected_are_read(tmp_path: Path) -> None:
+    log = ChangeLog(FileSystem(), tmp_path)
+    start = log.create(Header("log", 1, 1, 1, None))
+    written = [make_line({"seq": seq}) for seq in (1, 2)]
+    log.append(1, written, start)
+
+    lines = list(log.lines(1, start, log.size(1) + 1_000))
+    log.close()
+
+    assert [line.data for line in lines] == written
+
+
 def test_an_operation_is_decoded_as_it_was_encoded() -> None:
     before, after = knowledge_row("a"), knowledge_row("a", content="新的") | {"version": 2}
     raw = WrittenChange("knowledge", "a", orjson.dumps(before), orjson.dumps(after), after, before)

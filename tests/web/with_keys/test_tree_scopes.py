@@ -8,6 +8,9 @@ import pytest
 from knowhub.bootstrap import Hub
 from knowhub.core.request_context import Role
 from knowhub.identity.model import KeyHolder
+from knowhub.keywords.model import NewInfo
+from knowhub.web.auth import make_local_context
+from knowhub.web.schemas.parts import CallerIds
 from tests.keys import ROOT_KEY, issue_key, issue_key_text, key_headers, text_of
 
 pytestmark = pytest.mark.anyio
@@ -45,6 +48,14 @@ async def test_rows_without_scopes_are_visible_only_to_their_owner(api: httpx.As
     assert (row["owner"], row["scopes"]) == ("user:li", ["user:owner"])
     seen_by = [await status_for(api, key, path, row) for key in (li, agent, admin, ROOT_KEY, chen)]
     assert seen_by == [200, 200, 200, 200, 404]
+
+
+async def test_a_caller_on_the_machine_itself_shares_nothing_by_default(hub: Hub) -> None:
+    ctx = make_local_context(hub, CallerIds(user_id="li"))
+
+    saved = await hub.keywords.infos.create(ctx, NewInfo("about ants"))
+
+    assert (saved.record["owner"], saved.record["scopes"]) == ("user:li", ["user:owner"])
 
 
 @pytest.mark.parametrize("path", SAVES)

@@ -67,11 +67,12 @@ class DirectoryExport(LogProjection):
         task = asyncio.get_running_loop().create_task(self.catch_up())
         self._exporting.add(task)
         task.add_done_callback(self._exporting.discard)
-        await asyncio.wait([task], timeout=_PATIENCE_S)
-        if task.done() and (problem := task.exception()) is not None:
-            if not isinstance(problem, OSError | KnowHubError):
-                raise problem
-            _log.warning("directories_wait", error=str(problem))
+        try:
+            async with asyncio.timeout(_PATIENCE_S):
+                await asyncio.shield(task)
+        # The end of the patience is an OSError too.
+        except (OSError, KnowHubError) as problem:
+            _log.warning("directories_wait", error=repr(problem))
         return self._contains_row(operation)
 
     async def close(self) -> None:
