@@ -185,9 +185,12 @@ def is_only_private(content: str, fold: Fold = str) -> bool:
 
 
 def strip_line_label(text: str) -> str:
-    """Return a chat line without the time and the speaker before it; a text that is nothing else stays."""
+    """Return a chat line without the time and the speaker before it; a text that is nothing else stays.
+
+    Without a time, what looks like a speaker may be a topic: «Python: how do I …».
+    """
     rest = _CLOCK.sub("", text)
-    named = _SPEAKER.match(rest)
+    named = _SPEAKER.match(rest) if rest != text else None
     rest = rest[named.end() :] if named is not None and _is_speaker(named["name"]) else rest
     return rest if any(map(str.isalnum, rest)) else text
 

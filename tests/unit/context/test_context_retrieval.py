@@ -314,8 +314,9 @@ def test_the_category_is_read_from_the_question_unless_given(query: str, asked: 
     [
         ("[18:42] which bus goes to the quarry?", "which bus goes to the quarry?"),
         ("[07:05:33] Marek: which bus goes to the quarry?", "which bus goes to the quarry?"),
-        ("Anna Ruiz: who keeps the keys?", "who keeps the keys?"),
-        ("小周：钥匙放在谁那里？", "钥匙放在谁那里？"),
+        ("[7:05] 小周：钥匙放在谁那里？", "钥匙放在谁那里？"),
+        ("Rust: who keeps the keys?", "Rust: who keeps the keys?"),
+        ("[18:42] Note: who keeps the keys?", "Note: who keeps the keys?"),
         ("Note: who keeps the keys?", "Note: who keeps the keys?"),
         ("note from Anna: who keeps the keys?", "note from Anna: who keeps the keys?"),
         ("[18:42]", "[18:42]"),
