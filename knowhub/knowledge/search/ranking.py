@@ -285,7 +285,7 @@ class _TaskComparison:
         asked = self._match(self._inputs.question, old_task)
         missing = asked - new_words
         kept = 1 - len(missing) / max(1, len(asked))
-        if kept * len(words & new_words) < _SAME_TASK * len(words):
+        if not words or kept * len(words & new_words) < _SAME_TASK * len(words):
             return False
         # «to staging» in the place of «to production» is about something else, if the question asks for production.
         return not missing or not any(

@@ -227,6 +227,12 @@ def test_a_newer_record_about_another_thing_does_not_come_first(old_task: str, n
     assert ids_of(ranked) == ["old", "new"]
 
 
+def test_a_task_of_function_words_is_not_that_of_any_newer_record() -> None:
+    old, new = lesson_row("old", "what to do with it"), lesson_row("new", "reset the router password", DAY)
+
+    assert rank_two(old, new, (0.5, 0.4)) == ["old", "new"]
+
+
 def test_votes_swap_only_neighbours_among_the_picks_of_a_model() -> None:
     praised, blamed = make_voted("praised", VoteKind.HELPFUL, 40), make_voted("blamed", VoteKind.HARMFUL, 40)
 
