@@ -132,13 +132,13 @@ class KeywordMatcher:
         return [*created.list_writes(), *map(info_rules.write_link, rows)]
 
     def _find_named(self, view: View, ctx: RequestContext, content: str) -> Iterator[tuple[Mention, list[Node]]]:
-        def named(name_key: str) -> list[Node]:
+        def find_nodes(name_key: str) -> list[Node]:
             return list(rendering.find_by_name_keys(view, ctx, [name_key]))
 
         for mention in find_mentions(
-            content, self._text.name_keys, lambda name_key: bool(named(name_key)), words_of=self._text.words
+            content, self._text.name_keys, lambda name_key: bool(find_nodes(name_key)), words_of=self._text.words
         ):
-            yield mention, named(mention.name_key)
+            yield mention, find_nodes(mention.name_key)
 
     def _list_names(self, view: View, node: Node) -> set[str]:
         row = rendering.get_keyword_row(view, node.id)

@@ -32,8 +32,8 @@ _REPEATED_SHARE: Final = 0.5
 # What the votes of one voter without a goal weigh at most: 1 + 0.5 + 0.25 ... Votes for goals have this limit only
 # where they meet votes of others: who votes alone learns from each goal.
 _VOTER_LIMIT: Final = 2.0
-# How much of what a voter weighs above the limit is lost to a vote of others that says the contrary. Two such votes
-# leave the limit even of a voter with the greatest weight.
+# Each contrary vote of others takes this much from the weight of a voter, down to the limit. All votes of a voter weigh
+# less than ten, so two contrary votes are always enough to reach the limit.
 _DISSENT: Final = 4.0
 # The last votes of a voter: the ones before the last count when it is undone, or where no goal was named.
 _VOTES_PER_VOTER: Final = 5

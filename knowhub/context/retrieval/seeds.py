@@ -76,7 +76,7 @@ def plan_query(
     """Read a question by rules. They raise scores; only the caller's own filters exclude memories.
 
     Days are read as seen from `now`, in seconds since the epoch. `hints` of the answer say which rules the question
-    met. The time and the speaker before a chat line are no part of what it asks.
+    met. A time and a speaker before the question, as in a chat log, are removed.
     """
     text, known = strip_line_label(query.strip()), tuple(dict.fromkeys(categories or ()))
     filters: dict[str, Any] = {"level": 0} | ({"category": list(known)} if known else {})

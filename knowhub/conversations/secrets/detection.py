@@ -117,7 +117,10 @@ def redact_secrets(text: str) -> str:
 
 
 def _iter_escaped(text: str) -> Iterator[tuple[int, int, str]]:
-    """Yield the start, end and kind of what may be a credential in a text without its escapes."""
+    """Remove the escapes of a text, and yield the start, end and kind of each possible credential.
+
+    Start and end are positions in the text with its escapes.
+    """
     plain = _ESCAPED.sub(lambda escape: "\n" if escape[0] == "\\n" else escape[0][1:], text)
     # Where in the plain text an escape was, each longer by one character.
     escapes = [match.start() - number for number, match in enumerate(_ESCAPED.finditer(text))]

@@ -1,7 +1,7 @@
 """The ranking of search results: relevance first, moved within bounds by evidence and by age.
 
-1. Relevance is the score of a record by words and meaning, as a share of the highest one that the query allows: 0 to
-   1, comparable between queries. Records that a model placed have 1, 0.75, 0.56 … in the place of it, in their order.
+1. Relevance is the score of a record by words and meaning, divided by the highest score that the query makes possible.
+   It is from 0 to 1, and comparable between queries. If a model ordered the records, it is 1, 0.75, 0.56 … instead.
 2. A record below the floor is not about the query. It is left out before the ranking, unless a model picked it.
 3. `worth = relevance × evidence × weak evidence × newer` orders the rest. `evidence` is (estimated share of helpful
    votes ÷ mean share of the candidates)², within bounds. No record is hidden by votes.
